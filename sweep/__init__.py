@@ -1,0 +1,35 @@
+"""Parameter sweeps of the N-server SQ(d) network and of its hydrodynamic limit."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweep.fluid.transient import solve_fluid as solve_fluid
+    from sweep.network.simulate import simulate as simulate
+    from sweep.results import load as load
+    from sweep.run import run as run
+
+__version__ = "0.1.0"
+
+# Public name -> module: resolved at first use, so that `import sweep` stays as fast as importing NumPy.
+_HOMES = {
+    "load": "sweep.results",
+    "run": "sweep.run",
+    "simulate": "sweep.network.simulate",
+    "solve_fluid": "sweep.fluid.transient",
+}
+__all__ = ["load", "run", "simulate", "solve_fluid"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sweep' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

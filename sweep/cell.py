@@ -1,0 +1,157 @@
+"""What defines the law of a replica (`Cell`) and of its limit (`Limit`), checked when made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sweep.initial import Initial, as_initial
+from sweep.laws import Law, as_law
+from sweep.seeds import digest
+
+
+def canonical(value: float) -> float:
+    """Round to 12 significant digits, so that 0.3 and 3 × 0.1 are one grid point."""
+    return float(f"{float(value):.12g}")
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number ≥ `least`.
+
+    Raises
+    ------
+    TypeError
+        Not a whole number (booleans are not numbers here).
+    ValueError
+        Below `least`.
+    """
+    whole = not isinstance(value, bool) and (isinstance(value, int) or hasattr(value, "__index__"))
+    if not whole and not (isinstance(value, float) and value.is_integer()):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_rate(value: Any) -> float:
+    """Return λ as a canonical float if it is a positive number.
+
+    Raises
+    ------
+    TypeError
+        Not a number.
+    ValueError
+        Not positive, or not finite.
+    """
+    rate = _number("lam", value)
+    if not 0.0 < rate < math.inf:
+        raise ValueError(f"lam must be positive and finite, got {value!r}")
+    return rate
+
+
+def check_fraction(value: Any) -> float:
+    """Return the share of arrivals that use d choices if it lies in [0, 1].
+
+    Raises
+    ------
+    TypeError
+        Not a number.
+    ValueError
+        Outside [0, 1].
+    """
+    fraction = _number("fraction", value)
+    if not 0.0 <= fraction <= 1.0:
+        raise ValueError(f"fraction must lie in [0, 1], got {value!r}")
+    return fraction
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return canonical(float(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Parameters of the hydrodynamic limit: d choices, arrival rate λ per server, service law G.
+
+    Examples
+    --------
+    >>> Limit(d=2, lam=0.9, G="exponential").text
+    'd=2 lam=0.9 G=exponential arrivals=exponential initial=empty fraction=1.0'
+    """
+
+    d: int
+    lam: float
+    G: Law
+    arrivals: Law = "exponential"  # type: ignore[assignment]  # text is turned into a law below
+    initial: Initial = "empty"  # type: ignore[assignment]
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        convert: dict[str, Callable[[Any], Any]] = {
+            "d": lambda value: check_count("d", value),
+            "lam": check_rate,
+            "G": lambda value: as_law(value, "G"),
+            "arrivals": lambda value: as_law(value, "arrivals"),
+            "initial": as_initial,
+            "fraction": check_fraction,
+        }
+        for name, function in convert.items():
+            object.__setattr__(self, name, function(getattr(self, name)))
+
+    @property
+    def text(self) -> str:
+        """The canonical text that `key` is made of."""
+        names = ("d", "lam", "G", "arrivals", "initial", "fraction")
+        return " ".join(f"{name}={getattr(self, name)}" for name in names)
+
+    @cached_property
+    def key(self) -> str:
+        """Hexadecimal identity in the store."""
+        return digest(self.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Limit):
+    """Parameters of the N-server network: those of its limit, N, and whether queues are sampled with replacement.
+
+    Examples
+    --------
+    >>> cell = Cell(N=100, d=2, lam=0.9, G="exponential")
+    >>> cell.text
+    'N=100 replacement=True d=2 lam=0.9 G=exponential arrivals=exponential initial=empty fraction=1.0'
+    >>> cell.limit == Limit(d=2, lam=0.9, G="exponential")
+    True
+    """
+
+    N: int
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "N", check_count("N", self.N))
+        if not isinstance(self.replacement, bool):
+            raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
+        if not self.replacement and self.d > self.N:
+            raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
+
+    @property
+    def text(self) -> str:
+        """The canonical text that `key` is made of."""
+        return f"N={self.N} replacement={self.replacement} {super().text}"
+
+    @property
+    def limit(self) -> Limit:
+        """Parameters of the N → ∞ limit of this cell."""
+        return Limit(
+            d=self.d,
+            lam=self.lam,
+            G=self.G,
+            arrivals=self.arrivals,
+            initial=self.initial,
+            fraction=self.fraction,
+        )

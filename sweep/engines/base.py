@@ -1,0 +1,55 @@
+"""What every engine offers: it takes tasks from a source and yields what became of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from types import TracebackType
+from typing import ClassVar, Self
+
+from sweep.task import Outcome, Source
+
+
+class Engine(ABC):
+    """Executes the tasks of a source; a context manager that leaves no process behind.
+
+    Examples
+    --------
+    >>> from sweep.engines import make_engine
+    >>> class Nothing:
+    ...     def next_task(self): return None
+    ...     def shared(self, name): raise KeyError(name)
+    >>> with make_engine("serial") as engine:
+    ...     list(engine.run(Nothing()))
+    []
+    """
+
+    name: ClassVar[str]
+    #: Tasks executed at once.
+    workers: int
+
+    @abstractmethod
+    def run(self, source: Source) -> Iterator[Outcome]:
+        """Yield the outcome of each task of `source`, as they finish.
+
+        A task is asked for whenever a worker is free. None from the source means that nothing is ready *now*;
+        it is asked again after each outcome has been consumed. The iterator ends when nothing is executing and
+        nothing is ready. Closing it early abandons what is executing.
+
+        Raises
+        ------
+        EngineError
+            The engine itself failed: no worker starts, or the cluster is gone.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End every worker at once; harmless when repeated."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,139 @@
+"""The engine of local processes: each worker is a fresh interpreter at the other end of a socket."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, ClassVar
+
+from sweep.engines.pool import Event, PoolEngine, Worker
+from sweep.errors import EngineError
+from sweep.machine import available_memory, cpus
+from sweep.task import Outcome, Source, Task
+
+#: Parallelism is one task a worker: every library that keeps threads of its own is told to use one.
+ONE_THREAD: Mapping[str, str] = dict.fromkeys(
+    [
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ],
+    "1",
+)
+
+
+class LocalWorker(Worker):
+    """A child process and the driver's end of its socket."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+        super().__init__(f"{os.uname().nodename}:{process.pid}")
+        self.process = process
+        self.connection = connection
+        self.executing = False  # it has told that its first task was started
+
+
+class LocalEngine(PoolEngine[LocalWorker]):
+    """Runs tasks in processes of this machine, which die with this process.
+
+    Parameters
+    ----------
+    workers
+        Processes, ≥ 1; None for one a CPU that this process may use.
+    memory
+        Bytes that the executing tasks may declare together, and that one process may allocate;
+        None for what is available now.
+    """
+
+    name: ClassVar[str] = "local"
+
+    def __init__(self, workers: int | None = None, *, memory: int | None = None) -> None:
+        super().__init__(cpus() if workers is None else workers)
+        self.memory = available_memory() if memory is None else memory
+
+    def _capacity(self, host: str) -> int:  # noqa: ARG002  there is one host
+        return self.memory
+
+    def _hire(self) -> LocalWorker:
+        ours, theirs = socket.socketpair()
+        # The kernel ties a child to the thread that made it, and other threads may end before the driver does.
+        bound = threading.current_thread() is threading.main_thread()
+        arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound)), str(self.memory)]
+        command = [sys.executable, "-m", "sweep.engines.worker", *arguments]
+        # Ctrl-C must not reach the child before it ignores it: a blocked signal stays blocked across exec.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(
+                command, env=_environment(), stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()]
+            )
+        except OSError as error:
+            ours.close()
+            raise EngineError(f"no worker process can be started with {sys.executable}: {error}") from error
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return LocalWorker(process, Connection(ours.detach()))
+
+    def _send(self, worker: LocalWorker, task: Task, source: Source) -> bool:
+        missing, dropped = worker.hold(task.needs)
+        message = pickle.dumps((task, {name: source.shared(name) for name in missing}, dropped), protocol=5)
+        try:
+            worker.connection.send_bytes(message)
+        except OSError:
+            return False
+        return True
+
+    def _watch(self, seconds: float) -> list[Event[LocalWorker]]:
+        crew = {worker.connection: worker for worker in self._crew}
+        told = [crew[connection] for connection in wait(list(crew), seconds) if isinstance(connection, Connection)]
+        events = [event for worker in told for event in self._read(worker)]
+        # A process that a task has left behind may keep the socket of a dead worker open.
+        silent = [worker for worker in self._crew if worker not in told and worker.process.poll() is not None]
+        return events + [self._death(worker) for worker in silent if not worker.connection.poll()]
+
+    def _read(self, worker: LocalWorker) -> list[Event[LocalWorker]]:
+        """Return the news in one message of a worker, or of its death when there is no more."""
+        try:
+            kind, *content = worker.connection.recv()
+        except (EOFError, OSError):
+            return [self._death(worker)]
+        worker.executing = kind == "started"
+        if kind == "started":
+            return []
+        return [Event(worker, _outcome(worker, *content) if kind == "done" else None)]
+
+    def _death(self, worker: LocalWorker) -> Event[LocalWorker]:
+        self._end([worker])
+        code = str(worker.process.returncode).replace("-", "−")
+        return Event(worker, death=f"exit code {code}", executing=worker.executing)
+
+    def _end(self, workers: Sequence[LocalWorker]) -> None:
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            worker.process.wait()
+            worker.connection.close()
+
+
+def _outcome(
+    worker: LocalWorker, arrays: dict[str, Any] | None, error: str, details: str, seconds: float
+) -> Outcome:
+    task = worker.tasks[0]
+    return Outcome(
+        task=task, arrays=arrays, error=error, details=details, seconds=seconds, worker=worker.label
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker, which finds the modules that this process finds."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return {**os.environ, **ONE_THREAD, "PYTHONPATH": path}

@@ -1,0 +1,193 @@
+"""The loop that keeps workers busy, shared by the engines that have workers."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from sweep.engines.base import Engine
+from sweep.errors import EngineError
+from sweep.task import Outcome, Source, Task
+
+#: Shared objects that a worker keeps; the least recently used goes first.
+SHARED_OBJECTS = 32
+#: A second task waits at a worker only behind one estimated shorter than this (seconds): short tasks then follow
+#: one another without a round trip, and no worker stands idle for longer than this beside a queue.
+QUEUE_BEHIND = 5.0
+#: How long to block for news (seconds) before the crew is looked over again.
+WATCH = 1.0
+#: Workers in a row that may end before they are ready.
+FAILED_STARTS = 3
+
+
+class Worker:
+    """One worker as its engine sees it: its tasks in order, and the shared objects it keeps."""
+
+    def __init__(self, label: str, host: str = "") -> None:
+        self.label = label
+        self.host = host  # workers of one host share its memory
+        self.ready = False
+        self.tasks: deque[Task] = deque()  # the first is executing, one more may be queued
+        self.holds: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def memory(self) -> int:
+        """Bytes that its tasks may take: they follow one another, so the largest counts."""
+        return max((task.memory for task in self.tasks), default=0)
+
+    def hold(self, needs: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Note a task's `needs`: the names to send along, and those to drop before it runs."""
+        missing = [name for name in needs if name not in self.holds]
+        for name in needs:
+            self.holds[name] = None
+            self.holds.move_to_end(name)
+        excess = max(0, len(self.holds) - max(SHARED_OBJECTS, len(needs)))
+        return missing, [self.holds.popitem(last=False)[0] for _ in range(excess)]
+
+
+W = TypeVar("W", bound=Worker)
+
+
+@dataclass(frozen=True)
+class Event(Generic[W]):
+    """News of a worker: an outcome; or, without one, its death if `death` says how, else that it is ready.
+
+    A death is blamed on the executing task if `executing`.
+    """
+
+    worker: W
+    outcome: Outcome | None = None
+    death: str = ""
+    executing: bool = False
+
+
+class PoolEngine(Engine, Generic[W]):
+    """An engine with workers: each is kept busy, and a death is blamed on the executing task alone."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._crew: list[W] = []
+        self._backlog: deque[Task] = deque()  # taken from the source, not yet (or no longer) at a worker
+        self._failed_starts = 0
+
+    @abstractmethod
+    def _hire(self) -> W:
+        """Start a worker and return at once; an event will tell that it is ready."""
+
+    @abstractmethod
+    def _send(self, worker: W, task: Task, source: Source) -> bool:
+        """Send a task to a worker; False if the worker turns out to be gone."""
+
+    @abstractmethod
+    def _watch(self, seconds: float) -> list[Event[W]]:
+        """Wait that long at most for news of the crew."""
+
+    @abstractmethod
+    def _end(self, workers: Sequence[W]) -> None:
+        """End these workers at once, whatever they do."""
+
+    def _capacity(self, host: str) -> int:
+        """Bytes that the tasks executing on a host may take together."""
+        raise NotImplementedError
+
+    def run(self, source: Source) -> Iterator[Outcome]:
+        """Yield outcomes as they finish (see `Engine.run`)."""
+        finished: deque[Outcome] = deque()
+        try:
+            while True:
+                self._assign(source)
+                if not finished and not self._backlog and not self._busy():
+                    return
+                for event in self._watch(0.0 if finished else WATCH):
+                    finished.extend(self._learn(event))
+                if finished:
+                    yield finished.popleft()
+        finally:
+            self._backlog.clear()
+            if self._busy():  # left early: by an error, an interrupt or the caller
+                self.close()
+
+    def close(self) -> None:
+        """End every worker at once; harmless when repeated."""
+        crew, self._crew = self._crew, []
+        self._end(crew)
+
+    def _busy(self) -> bool:
+        return any(worker.tasks for worker in self._crew)
+
+    def _assign(self, source: Source) -> None:
+        """Give tasks to workers until no worker has room or nothing is ready."""
+        held: deque[Task] = deque()
+        while (task := self._backlog.popleft() if self._backlog else source.next_task()) is not None:
+            worker = self._place(task, len(held))
+            if worker is None:
+                held.append(task)
+                if not self._expects(len(held)):
+                    break
+            elif self._send(worker, task, source):
+                worker.tasks.append(task)
+            else:
+                self._dismiss(worker)
+                self._backlog.appendleft(task)
+        self._backlog.extendleft(reversed(held))
+
+    def _place(self, task: Task, held: int) -> W | None:
+        """Return the worker to send a task to, None if it has to wait: for a worker to start, or for memory."""
+        able = [worker for worker in self._crew if worker.ready and self._fits(worker, task)]
+        idle = [worker for worker in able if not worker.tasks]
+        if idle:
+            return idle[0]
+        if any(not worker.tasks for worker in self._crew if worker.ready) or self._expects(held + 1):
+            return None
+        short = [worker for worker in able if len(worker.tasks) == 1 and worker.tasks[0].cost < QUEUE_BEHIND]
+        return short[0] if short else None
+
+    def _fits(self, worker: W, task: Task) -> bool:
+        """Whether a host's memory allows a task; alone on its host, any task is allowed."""
+        others = [w for w in self._crew if w is not worker and w.host == worker.host and w.tasks]
+        if not others:
+            return True
+        claimed = sum(other.memory for other in others) + max(worker.memory, task.memory)
+        return claimed <= self._capacity(worker.host)
+
+    def _expects(self, count: int) -> bool:
+        """Whether so many workers are about to start, after hiring where the crew is not full."""
+        starting = sum(not worker.ready for worker in self._crew)
+        while starting < count and len(self._crew) < self.workers:
+            self._crew.append(self._hire())
+            starting += 1
+        return starting >= count
+
+    def _learn(self, event: Event[W]) -> Iterator[Outcome]:
+        """Take note of an event; yield the outcome it brings, if any."""
+        worker = event.worker
+        if event.outcome is not None:
+            worker.tasks.popleft()
+            yield event.outcome
+        elif not event.death:
+            worker.ready = True
+            self._failed_starts = 0
+        else:
+            if event.executing:
+                task = worker.tasks.popleft()
+                error = f"worker died ({event.death}) while running {task.name}"
+                yield Outcome(task=task, lost=True, error=error, worker=worker.label)
+            elif not worker.ready:
+                self._failed_starts += 1
+            self._dismiss(worker)
+            if self._failed_starts >= FAILED_STARTS:
+                raise EngineError(
+                    f"{self._failed_starts} workers in a row ended before they were ready ({event.death}); "
+                    f"see their messages on standard error, or try engine 'serial'"
+                )
+
+    def _dismiss(self, worker: W) -> None:
+        """Part with a worker; what was queued at it is taken up again, unblamed."""
+        self._crew.remove(worker)
+        self._backlog.extendleft(reversed(worker.tasks))
+        worker.tasks.clear()
+        self._end([worker])

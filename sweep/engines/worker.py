@@ -1,0 +1,88 @@
+"""A local worker: `python -m sweep.engines.worker FD PARENT BOUND BYTES`, started by the local engine alone.
+
+It does not import the driver's `__main__`, so drivers may be scripts, notebooks or one-liners.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+#: Constant of <sys/prctl.h>.
+PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Execute tasks from the socket `FD` until it closes or the driver (process `PARENT`) is gone."""
+    fd, parent, bound, memory = (int(text) for text in arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver gets Ctrl-C too, and ends its workers
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if bound:
+        die_with(parent)
+    if memory:
+        limit_memory(memory)
+    os.set_inheritable(fd, False)
+    connection = Connection(fd)
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=receive, args=(connection, inbox), daemon=True).start()
+    serve(connection, inbox)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, even while compiled code holds the interpreter."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the line above took effect
+        os._exit(1)
+
+
+def limit_memory(size: int) -> None:
+    """Make allocation beyond `size` bytes a MemoryError of the task, before the kernel kills somebody for it."""
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def receive(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
+    """Move messages to the inbox, so that the driver never waits for a task to end; leave when it is gone."""
+    while True:
+        try:
+            inbox.put(connection.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(0)
+
+
+def serve(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
+    """Execute tasks one after the other; replies are ("ready",), ("started",) and ("done", …)."""
+    from sweep.task import Arrays, execute
+
+    shared: dict[str, Arrays] = {}
+    connection.send(("ready",))
+    while True:
+        task, sent, dropped = pickle.loads(inbox.get())
+        connection.send(("started",))
+        shared.update(sent)
+        for name in dropped:
+            del shared[name]
+        outcome = execute(task, {name: shared[name] for name in task.needs})
+        reply = ("done", outcome.arrays, outcome.error, outcome.details, outcome.seconds)
+        try:
+            message = pickle.dumps(reply, protocol=5)
+        except Exception as error:  # noqa: BLE001  whatever a task returned that cannot be sent
+            text = f"{type(error).__name__}: {error} (the task's result cannot be sent)"
+            message = pickle.dumps(("done", None, text, "", outcome.seconds), protocol=5)
+        connection.send_bytes(message)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,118 @@
+"""The initial state ν(0): what the queues hold at time 0."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FORM = re.compile(r"lengths\((?P<pairs>.*)\)\Z")
+_PAIR = re.compile(r"\s*(?P<length>\d+)\s*:\s*(?P<share>[0-9.eE+-]+)\s*\Z")
+_CURE = 'write "empty" or "lengths(2: 0.2, 3: 0.8)"'
+#: Jobs by which N times a share may miss a whole number (shares are typed with few digits).
+_SLACK = 0.01
+
+
+@dataclass(frozen=True)
+class Initial:
+    """Exact proportions of queue lengths, every job in service just started (age 0).
+
+    `shares` holds (length, proportion) with length ≥ 1 increasing and proportions > 0; the rest is empty.
+
+    Examples
+    --------
+    >>> initial = parse_initial("lengths(3: 0.5, 2: 0.25)")
+    >>> str(initial)
+    'lengths(2: 0.25, 3: 0.5)'
+    >>> initial.tails(4).tolist()
+    [0.75, 0.75, 0.5, 0.0]
+    >>> initial.lengths(4).tolist()
+    [3, 3, 2, 0]
+    """
+
+    shares: tuple[tuple[int, float], ...] = ()
+
+    def __str__(self) -> str:
+        if not self.shares:
+            return "empty"
+        return "lengths(" + ", ".join(f"{length}: {share!r}" for length, share in self.shares) + ")"
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest queue, 0 from empty."""
+        return self.shares[-1][0] if self.shares else 0
+
+    def tails(self, levels: int) -> NDArray[np.float64]:
+        """Return S_ℓ(0) for ℓ = 1 … `levels`, shape (levels,)."""
+        tails = np.zeros(levels)
+        for length, share in self.shares:
+            tails[: min(length, levels)] += share
+        return tails
+
+    def lengths(self, N: int) -> NDArray[np.int32]:
+        """Return the length of each of N queues, shape (N,), longest first.
+
+        Raises
+        ------
+        ValueError
+            A proportion of which N servers do not make a whole number.
+        """
+        lengths = np.zeros(N, dtype=np.int32)
+        first = 0
+        for length, share in reversed(self.shares):
+            count = round(N * share)
+            if abs(N * share - count) > _SLACK:
+                raise ValueError(
+                    f"initial must give whole numbers of queues, got {self} with N = {N}: "
+                    f"{share!r} of them is {N * share:g}; choose N or the proportion to fit"
+                )
+            lengths[first : first + count] = length
+            first += count
+        return lengths
+
+
+def parse_initial(text: str, field: str = "initial") -> Initial:
+    """Read `empty` or `lengths(2: 0.2, 3: 0.8)`; proportions that sum to less than 1 leave the rest empty.
+
+    Raises
+    ------
+    ValueError
+        Text of another form, a repeated length, or proportions outside [0, 1] in sum or alone.
+    """
+    text = text.strip()
+    if text == "empty":
+        return Initial()
+    form = _FORM.match(text)
+    if form is None:
+        raise ValueError(f"{field} must be an initial state, got {text!r}: {_CURE}")
+    shares: dict[int, float] = {}
+    for part in form["pairs"].split(","):
+        pair = _PAIR.match(part)
+        share = _number(pair["share"]) if pair else None
+        if pair is None or share is None:
+            raise ValueError(
+                f"{field} must list length: proportion, got {part.strip()!r} in {text!r}: {_CURE}"
+            )
+        length = int(pair["length"])
+        if length in shares:
+            raise ValueError(f"{field} must name each length once, got {length} twice in {text!r}")
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"{field} must have proportions in [0, 1], got {share:g} in {text!r}")
+        shares[length] = share
+    if sum(shares.values()) > 1.0 + 1e-9:
+        raise ValueError(f"{field} must have proportions that sum to at most 1, got {text!r}")
+    return Initial(tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0))
+
+
+def as_initial(value: str | Initial, field: str = "initial") -> Initial:
+    """Return an `Initial` from its text or from itself."""
+    return value if isinstance(value, Initial) else parse_initial(value, field)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(f"{float(text):.12g}")
+    except ValueError:
+        return None

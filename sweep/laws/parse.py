@@ -1,0 +1,137 @@
+"""Text to law: a small grammar and a table of names; nothing is evaluated."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sweep.laws.base import Law
+from sweep.laws.bounded import Deterministic, Uniform
+from sweep.laws.exponential import Exponential, Hyperexponential
+from sweep.laws.gamma import Erlang, Gamma
+from sweep.laws.power import Lomax, Pareto
+from sweep.laws.stretched import Lognormal, Weibull
+
+_FAMILIES: tuple[type[Law], ...] = (
+    Exponential,
+    Erlang,
+    Gamma,
+    Hyperexponential,
+    Lomax,
+    Pareto,
+    Weibull,
+    Lognormal,
+    Uniform,
+    Deterministic,
+)
+#: Every law by its name.
+LAWS: Mapping[str, type[Law]] = MappingProxyType({law.name: law for law in _FAMILIES})
+
+_CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<inner>[^()]*)\)\s*)?", re.ASCII)
+_PAIR = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^=]*?)\s*", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_LONGEST = 200
+
+
+def parse_law(text: str, field: str = "G") -> Law:
+    """Read `name` or `name(parameter=number, …)`; white space and the form of numbers are free.
+
+    Parameters
+    ----------
+    text
+        A law as `str(law)` writes it.
+    field
+        What the caller's parameter is called, for errors.
+
+    Raises
+    ------
+    TypeError
+        `text` is not text.
+    ValueError
+        Another form, an unknown name, or a missing, unknown, repeated or impossible parameter.
+
+    Examples
+    --------
+    >>> law = parse_law("lomax( beta = 1.50 )")
+    >>> str(law), law == parse_law(str(law))
+    ('lomax(beta=1.5)', True)
+    >>> parse_law("lomax(beta=1)")
+    Traceback (most recent call last):
+    ...
+    ValueError: G must have beta a number above 1 and up to 1000000, got 'lomax(beta=1)'
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{field} must be a law or its text, got {text!r}; write for example 'exponential'")
+    shown = repr(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise ValueError(
+            f"{field} must be written as name or name(parameter=number), got {shown}; choices: {_choices()}"
+        )
+    law = LAWS.get(call["name"])
+    if law is None:
+        raise ValueError(
+            f"{field} must name a law, got {shown}{_suggestion(call['name'])}; choices: {_choices()}"
+        )
+    return law(**_arguments(law, call["inner"] or "", field, shown))
+
+
+def as_law(value: str | Law, field: str = "G") -> Law:
+    """Return a law from its text or from itself.
+
+    Raises
+    ------
+    TypeError
+        Neither text nor a law.
+    ValueError
+        Text that `parse_law` refuses.
+
+    Examples
+    --------
+    >>> as_law("deterministic") is as_law(as_law("deterministic"))
+    False
+    >>> as_law("deterministic") == as_law(as_law("deterministic"))
+    True
+    """
+    return value if isinstance(value, Law) else parse_law(value, field)
+
+
+def _arguments(law: type[Law], inner: str, field: str, shown: str) -> dict[str, float]:
+    arguments: dict[str, float] = {}
+    for part in inner.split(",") if inner.strip() else []:
+        pair = _PAIR.fullmatch(part)
+        if pair is None:
+            raise ValueError(
+                f"{field} must give parameters as name=number, got {part.strip()!r} in {shown}; "
+                f"write {law.usage()}"
+            )
+        name, value = pair["name"], pair["value"]
+        if name not in law.ranges:
+            raise ValueError(f"{field} must not have a parameter {name!r}, got {shown}; write {law.usage()}")
+        if name in arguments:
+            raise ValueError(f"{field} must give {name} once, got {shown}; write {law.usage()}")
+        allowed = law.ranges[name]
+        # nan, inf and words read as nan, which no range admits.
+        number = float(value) if _NUMBER.fullmatch(value) else float("nan")
+        try:
+            arguments[name] = allowed.check(name, number)
+        except ValueError:
+            raise ValueError(f"{field} must have {name} {allowed.text}, got {shown}") from None
+    missing = [name for name in law.ranges if name not in arguments]
+    if missing:
+        raise ValueError(f"{field} must give {', '.join(missing)}, got {shown}; write {law.usage()}")
+    return arguments
+
+
+def _choices() -> str:
+    return ", ".join(
+        f"{name}({', '.join(f'{p}=' for p in law.ranges)})" if law.ranges else name
+        for name, law in LAWS.items()
+    )
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name.lower(), LAWS, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

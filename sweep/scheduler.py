@@ -1,0 +1,104 @@
+"""Gives engines their next task: limits first, then batches whose limits are known, the longest first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sweep.cell import Cell, Limit
+from sweep.plan import Batch, Plan
+from sweep.task import Arrays, Outcome, Task
+
+#: Deaths of the worker that executes a single cell after which the cell has failed.
+MAX_DEATHS = 3
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """A cell that will not be finished in this run, and why."""
+
+    cell: Cell
+    error: str
+    details: str
+    attempts: int
+
+
+class Scheduler:
+    """The `Source` of a run: knows what is ready, what waits for a limit, and what to do about failures.
+
+    A failed batch of several cells is split into one for each, so that blame falls on the right one. A cell fails
+    when an exception ends its own task, or when its worker died `MAX_DEATHS` times.
+    """
+
+    def __init__(self, plan: Plan, load_limit: Callable[[str], Arrays]) -> None:
+        self._plan = plan
+        self._load_limit = load_limit
+        self._shared: dict[str, Arrays] = {}
+        self._ready: list[tuple[bool, float, str, Task]] = []
+        self._work: dict[str, Batch | Limit] = {}
+        self._deaths: dict[str, int] = {}
+        self._unsolved = {limit.key for limit in plan.missing_limits}
+        self._waiting: list[Batch] = []
+        for limit in plan.missing_limits:
+            self._push(limit)
+        for batch in plan.batches:
+            self._release(batch)
+
+    def next_task(self) -> Task | None:
+        """Return the next task that is ready, or None."""
+        return heapq.heappop(self._ready)[-1] if self._ready else None
+
+    def shared(self, name: str) -> Arrays:
+        """Return the stored arrays of a limit, by its key."""
+        if name not in self._shared:
+            self._shared[name] = self._load_limit(name)
+        return self._shared[name]
+
+    def batch(self, task: Task) -> Batch | Limit:
+        """Return what a task computes."""
+        return self._work[task.name]
+
+    def settle(self, outcome: Outcome) -> list[CellFailure]:
+        """Take note of an outcome (its arrays already stored) and return the cells that failed by it."""
+        work = self._work[outcome.task.name]
+        if outcome.arrays is not None:
+            if isinstance(work, Limit):
+                self._unsolved.discard(work.key)
+                waiting, self._waiting = self._waiting, []
+                for batch in waiting:
+                    self._release(batch)
+            return []
+        if isinstance(work, Batch) and len(work.items) > 1:
+            for batch in work.split():
+                self._push(batch)
+            return []
+        attempts = self._deaths[outcome.task.name] = self._deaths.get(outcome.task.name, 0) + 1
+        if outcome.lost and attempts < MAX_DEATHS:
+            self._push(work)
+            return []
+        return self._give_up(work, outcome, attempts)
+
+    def _give_up(self, work: Batch | Limit, outcome: Outcome, attempts: int) -> list[CellFailure]:
+        if isinstance(work, Batch):
+            cells = [cell for cell, _ in work.items]
+        else:
+            waiting, self._waiting = self._waiting, []
+            pieces = [piece for batch in waiting for piece in batch.split()]
+            cells = [piece.items[0][0] for piece in pieces if work.key in piece.limits]
+            for piece in pieces:
+                if work.key not in piece.limits:
+                    self._release(piece)
+        error = f"{outcome.task.name}: {outcome.error}" if isinstance(work, Limit) else outcome.error
+        return [CellFailure(cell, error, outcome.details, attempts) for cell in dict.fromkeys(cells)]
+
+    def _release(self, batch: Batch) -> None:
+        if self._unsolved.isdisjoint(batch.limits):
+            self._push(batch)
+        else:
+            self._waiting.append(batch)
+
+    def _push(self, work: Batch | Limit) -> None:
+        task = self._plan.limit_task(work) if isinstance(work, Limit) else self._plan.batch_task(work)
+        self._work[task.name] = work
+        heapq.heappush(self._ready, (isinstance(work, Batch), -task.cost, task.name, task))
