@@ -1,4 +1,4 @@
-"""How fast a distance between the N-server network and its limit falls with N: power laws fitted to replicas."""
+"""How fast the N-server network approaches its limit: powers of N fitted to replicas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 
 METHOD = (
-    "statistic over replicas = constant · N^exponent by weighted least squares of the logarithms; delta-method "
-    "variances, logarithms corrected for their bias; relative variances pooled over N (t interval and F test on "
-    "n − number of N degrees of freedom) unless Bartlett's test with Box's correction rejects their equality at "
-    "1 %, then one variance per N (Kenward–Roger interval, Johansen's Welch–James test)"
+    "statistic over replicas = constant · N^exponent by weighted least squares of its logarithms, corrected "
+    "for bias, with delta-method variances; relative variances pooled over N (t interval and F test, as "
+    "many degrees of freedom as replicas less values of N) unless Bartlett's test, corrected for kurtosis, "
+    "rejects their equality at 1 %, then one variance per N (Kenward–Roger interval, Johansen's Welch–James "
+    "test)"
 )
 
 _ROW = ("d", "lam", "G")
+_PERCENT = f"{100 * CONFIDENCE:.0f} %"
 _EMPTY = {"n": 0}  # every other variable is NaN where nothing could be fitted
 
 
@@ -35,13 +37,14 @@ _EMPTY = {"n": 0}  # every other variable is NaN where nothing could be fitted
 class RateFit:
     """The fitted power law of one (d, lam, G): statistic = constant · N^exponent.
 
-    `exponent_lo` and `exponent_hi` bound the 95 % interval, `p_value` is that of the lack of fit (NaN with two N,
-    which any line fits), `n` counts the replicas used at all N.
+    `exponent_lo` and `exponent_hi` bound the 95 % interval, `p_value` is that of the lack of fit (NaN with
+    two N, which any line fits), `n` counts the replicas used at all N. Where nothing could be fitted n is 0.
 
     Examples
     --------
-    >>> print(RateFit(d=2, lam=0.9, G="exponential", exponent=-0.498, exponent_stderr=0.008, exponent_lo=-0.514,
-    ...               exponent_hi=-0.482, constant=1.2, constant_stderr=0.1, p_value=0.41, n=128))
+    >>> print(RateFit(d=2, lam=0.9, G="exponential", exponent=-0.498, exponent_stderr=0.008,
+    ...               exponent_lo=-0.514, exponent_hi=-0.482, constant=1.2, constant_stderr=0.1,
+    ...               p_value=0.41, n=128))
     exponent −0.498 ± 0.008 (95 % −0.514 … −0.482), lack of fit p = 0.41, 128 replicas
     """
 
@@ -60,11 +63,11 @@ class RateFit:
     def __str__(self) -> str:
         if self.n == 0:
             return "no fit: fewer than two N with two replicas each"
-        low, high = signed(self.exponent_lo), signed(self.exponent_hi)
+        interval = f"{_PERCENT} {signed(self.exponent_lo)} … {signed(self.exponent_hi)}"
         return (
-            f"exponent {signed(self.exponent)} ± {self.exponent_stderr:.3f} ({CONFIDENCE:.0%} {low} … {high}), "
+            f"exponent {signed(self.exponent)} ± {self.exponent_stderr:.3f} ({interval}), "
             f"{self._lack_of_fit()}, {self.n} replicas"
-        ).replace("95%", "95 %")
+        )
 
     def _lack_of_fit(self) -> str:
         if math.isnan(self.p_value):
@@ -93,30 +96,33 @@ def fit_rate(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> 
     -------
     xarray.Dataset
         Over (d, lam, G) and what other axes the quantity has: `exponent`, `exponent_stderr`, `exponent_lo`,
-        `exponent_hi` (dimensionless), `constant`, `constant_stderr` (units of the quantity), `p_value` of the lack
-        of fit, `n` replicas used. A row with fewer than two N of at least two replicas each is NaN with n = 0.
+        `exponent_hi` (dimensionless), `constant`, `constant_stderr` (units of the quantity), `p_value` of the
+        lack of fit, `n` replicas used. Values of N with a single replica are left out; a row with fewer than
+        two N is NaN with n = 0.
 
     Raises
     ------
     ValueError
-        An unknown quantity or statistic, a quantity without the axis N or replica, values that are not positive,
-        replicas that are all equal, or no row that can be fitted.
+        An unknown quantity or statistic, a quantity without one of the axes N, d, lam, G and replica, values
+        that are not positive, replicas that are all equal, or no row that can be fitted.
+    TypeError
+        A tree that is none of the three.
 
     Notes
     -----
-    With x̄ the mean and s² the variance of n replicas, Var log x̄ ≈ s²/(n x̄²); with y = x² and ȳ its mean,
-    Var log rms ≈ s_y²/(4 n ȳ²). The spreads s/x̄ are pooled over N where they agree. See
-    `analysis.regression.fit_power_law` for interval and test. In simulations with lognormal noise and equal spreads
-    the 95 % interval covers in 94 to 95 % of draws with 2 to 32 replicas; with unequal spreads it
-    needs about 32 replicas at each N.
+    With x̄ the mean and s² the variance of n replicas, Var log x̄ ≈ s²/(n x̄²) and E log x̄ lies s²/(2 n x̄²) low;
+    with y = x² and ȳ its mean, Var log rms ≈ s_y²/(4 n ȳ²) and the bias is as large. Relative variances are
+    pooled over N where they agree. See `analysis.regression.fit_power_law` for interval and test. With
+    lognormal noise of equal relative spread the 95 % interval covers 94 to 95 % of the time for 2 to 32
+    replicas; with spreads that differ it needs about 32 replicas at each N.
 
     Examples
     --------
     >>> import numpy as np, xarray as xr
-    >>> N = np.array([100, 10_000])
     >>> distance = xr.DataArray(
     ...     np.array([[0.09, 0.11], [0.009, 0.011]])[:, None, None, None, :],
-    ...     coords={"N": N, "d": [2], "lam": [0.9], "G": ["exponential"]}, dims=("N", "d", "lam", "G", "replica"))
+    ...     coords={"N": [100, 10_000], "d": [2], "lam": [0.9], "G": ["exponential"]},
+    ...     dims=("N", "d", "lam", "G", "replica"))
     >>> row, = rate_table(fit_rate(xr.Dataset({"S_sup": distance})))
     >>> print(row)
     exponent −0.500 ± 0.031 (95 % −0.632 … −0.368), lack of fit not testable with two N, 4 replicas
@@ -133,10 +139,10 @@ def fit_rate(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> 
     if rows.size == 0 or not any(row["n"] for row in rows.flat):
         raise ValueError(_nothing_to_fit(values))
     variables = {}
-    for name, attributes in _describe(values.attrs.get("units", "1"), quantity, statistic).items():
+    for name, described in _describe(values.attrs.get("units", "1"), quantity, statistic).items():
         column = [row.get(name, math.nan) for row in rows.flat]
         dtype = np.int64 if name == "n" else np.float64
-        variables[name] = (dims, np.array(column, dtype=dtype).reshape(rows.shape), attributes)
+        variables[name] = (dims, np.array(column, dtype=dtype).reshape(rows.shape), described)
     attributes = {"quantity": quantity, "statistic": statistic, "confidence": CONFIDENCE, "method": METHOD}
     return xr.Dataset(variables, coords={dim: values.coords[dim] for dim in dims}, attrs=attributes)
 
@@ -151,7 +157,9 @@ def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
     """
     extra = [str(dim) for dim in fits.dims if dim not in _ROW]
     if extra:
-        raise ValueError(f"fits must have no axes but {', '.join(_ROW)}, got {', '.join(extra)}: select one value")
+        raise ValueError(
+            f"fits must have no axes but {', '.join(_ROW)}, got {', '.join(extra)}: select one value"
+        )
     names = [field.name for field in fields(RateFit) if field.name not in _ROW]
     shape = tuple(fits.sizes[dim] for dim in _ROW)
     for index in np.ndindex(shape):
@@ -174,7 +182,9 @@ def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
     values = network[quantity]
     for axis in ("N", "replica", *_ROW):
         if axis not in values.dims:
-            raise ValueError(f"{quantity} must have the axis {axis}, got ({', '.join(map(str, values.dims))})")
+            raise ValueError(
+                f"{quantity} must have the axis {axis}, got ({', '.join(map(str, values.dims))})"
+            )
     values = values.transpose("N", *_ROW, ..., "replica")
     wrong = (values <= 0) | np.isinf(values)
     if wrong.any():
@@ -189,7 +199,7 @@ def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
 
 def points_of(values: xr.DataArray, index: tuple[int, ...], statistic: str) -> list[Point]:
     """Summarise the replicas of every N that has at least two, at one place of the other axes."""
-    block = values.values[(slice(None), *index)]
+    block = np.moveaxis(values.values, 0, -2)[index]
     points = []
     for N, row in zip(values.coords["N"].values, block, strict=True):
         present = row[~np.isnan(row)].astype(np.float64)
@@ -211,7 +221,9 @@ def _network(tree: Source) -> xr.Dataset:
             raise ValueError(f"tree must have the group network, got the groups {groups}")
         return tree["network"].to_dataset()
     if not isinstance(tree, xr.Dataset):
-        raise TypeError(f"tree must be a DataTree, a Dataset or the path of a store, got {type(tree).__name__}")
+        raise TypeError(
+            f"tree must be a DataTree, a Dataset or the path of a store, got {type(tree).__name__}"
+        )
     return tree
 
 
@@ -219,7 +231,7 @@ def _fit(points: list[Point], statistic: str) -> dict[str, Any]:
     """Variables of one row."""
     if len(points) < 2:
         return _EMPTY
-    if not any(point.spread for point in points):
+    if not any(point.spread > 0 for point in points):
         raise ValueError(
             f"replicas must differ to tell an error, got equal ones at N = {points[0].N:.0f}: "
             "were they run with different seeds?"
@@ -241,23 +253,23 @@ def _fit(points: list[Point], statistic: str) -> dict[str, Any]:
 
 def _nothing_to_fit(values: xr.DataArray) -> str:
     """Say what the best place of the grid lacks."""
-    counts = (~np.isnan(values.values)).sum(axis=-1).reshape(values.sizes["N"], -1)
+    counts = (~np.isnan(values.values)).sum(axis=-1)
     best = int((counts >= 2).sum(axis=0).max(initial=0))
+    most = counts.max(initial=0)
+    grid = ", ".join(str(N) for N in values.coords["N"].values)
     return (
-        f"{values.name} must have at least 2 replicas at each of at least 2 values of N, got at best {best} such N "
-        f"(N = {', '.join(str(N) for N in values.coords['N'].values)}; at most {counts.max(initial=0)} replicas): "
-        "add values of N to the grid, or replicas"
+        f"{values.name} must have 2 replicas or more at each of 2 or more N, got {best} such N at best "
+        f"(N = {grid}; at most {most} replicas): add values of N, or replicas"
     )
 
 
 def _describe(units: str, quantity: str, statistic: str) -> dict[str, dict[str, str]]:
     """Units and long names of the variables."""
-    percent = f"{CONFIDENCE:.0%}".replace("%", " %")
     return {
         "exponent": {"units": "1", "long_name": f"exponent of N in the {statistic} of {quantity}"},
         "exponent_stderr": {"units": "1", "long_name": "standard error of the exponent"},
-        "exponent_lo": {"units": "1", "long_name": f"lower end of the {percent} interval of the exponent"},
-        "exponent_hi": {"units": "1", "long_name": f"upper end of the {percent} interval of the exponent"},
+        "exponent_lo": {"units": "1", "long_name": f"lower end of the {_PERCENT} interval of the exponent"},
+        "exponent_hi": {"units": "1", "long_name": f"upper end of the {_PERCENT} interval of the exponent"},
         "constant": {"units": units, "long_name": f"{statistic} of {quantity} divided by N^exponent"},
         "constant_stderr": {"units": units, "long_name": "standard error of the constant"},
         "p_value": {"units": "1", "long_name": "p-value of the lack of fit of a power of N"},

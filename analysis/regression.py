@@ -18,10 +18,13 @@ STATISTICS = {"mean": 1, "rms": 2}
 #: Spreads are taken as equal at all N unless the test of `spreads_agree` rejects that at this level.
 HOMOGENEITY_LEVEL = 0.01
 
+#: A relative variance below this is rounding, and counts as 0.
+ROUNDING = 1e-28
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A statistic at one N: its logarithm, corrected for bias, and the relative spread behind it."""
+    """A statistic at one N: its logarithm, and the relative spread behind it."""
 
     N: float
     log_value: float
@@ -32,8 +35,13 @@ class Point:
 
     @property
     def value(self) -> float:
-        """The statistic itself, without the correction for the bias of its logarithm."""
+        """The statistic itself."""
         return math.exp(self.log_value)
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of the statistic, from the replicas of this N alone."""
+        return self.value * math.sqrt(self.spread / self.n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +89,13 @@ def summarise(N: float, replicas: Floats, statistic: str) -> Point:
     relative = power / mean - 1.0
     centred = replicas / float(np.mean(replicas)) - 1.0
     second = float(np.sum(centred**2))
+    varies = second > ROUNDING * len(relative)
     return Point(
         N=float(N),
         log_value=math.log(mean) / k,
-        spread=float(np.sum(relative**2)) / (len(relative) - 1) / k**2,
+        spread=varies * float(np.sum(relative**2)) / (len(relative) - 1) / k**2,
         n=len(relative),
-        cv2=second / (len(relative) - 1),
+        cv2=varies * second / (len(relative) - 1),
         fourth=float(np.sum(centred**4)) / len(relative),
     )
 
@@ -94,8 +103,8 @@ def summarise(N: float, replicas: Floats, statistic: str) -> Point:
 def spreads_agree(points: Sequence[Point]) -> float:
     """Return the p-value of equal relative spreads at all N.
 
-    Bartlett's statistic divided by 1 + κ/2, κ the pooled excess kurtosis (Box 1953, Layard 1973), without which
-    it takes skewed replicas for unequal ones.
+    Bartlett's statistic divided by 1 + κ/2, κ the pooled excess kurtosis (Box 1953, Layard 1973), without
+    which it takes skewed replicas for unequal ones.
     """
     spread = np.array([point.cv2 for point in points])
     freedom = np.array([point.n - 1.0 for point in points])
@@ -166,7 +175,7 @@ def _pooled_lack_of_fit(chi2: float, excess: int, freedom: float) -> float:
 
 
 def _welch_lack_of_fit(chi2: float, excess: int, leverage: Floats, counts: Floats) -> float:
-    """Johansen's test: with A = Σ (1−h)²/(n−1) and q contrasts, χ²/(q + 2A − 6A/(q+2)) ~ F(q, q(q+2)/(3A))."""
+    """Johansen's test: A = Σ (1−h)²/(n−1) and q contrasts, χ²/(q + 2A − 6A/(q+2)) ~ F(q, q(q+2)/(3A))."""
     if not excess:
         return math.nan
     A = float(np.sum((1 - leverage) ** 2 / (counts - 1)))

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from sweep.fluid.transient import solve_fluid as solve_fluid
     from sweep.network.simulate import simulate as simulate
     from sweep.results import load as load
-    from sweep.run import run as run
+    from sweep.driver import run as run
 
 __version__ = "0.1.0"
 
 # Public name -> module: resolved at first use, so that `import sweep` stays as fast as importing NumPy.
 _HOMES = {
     "load": "sweep.results",
-    "run": "sweep.run",
+    "run": "sweep.driver",
     "simulate": "sweep.network.simulate",
     "solve_fluid": "sweep.fluid.transient",
 }

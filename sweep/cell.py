@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweep.initial import Initial, as_initial
 from sweep.laws import Law, as_law
 from sweep.seeds import digest
+
+_POISSON = as_law("exponential")
+_EMPTY = Initial()
 
 
 def canonical(value: float) -> float:
@@ -87,9 +90,22 @@ class Limit:
     d: int
     lam: float
     G: Law
-    arrivals: Law = "exponential"  # type: ignore[assignment]  # text is turned into a law below
-    initial: Initial = "empty"  # type: ignore[assignment]
+    arrivals: Law = _POISSON
+    initial: Initial = _EMPTY
     fraction: float = 1.0
+
+    if TYPE_CHECKING:  # laws and initial states may be given as text
+
+        def __init__(
+            self,
+            *,
+            d: int,
+            lam: float,
+            G: str | Law,
+            arrivals: str | Law = ...,
+            initial: str | Initial = ...,
+            fraction: float = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         convert: dict[str, Callable[[Any], Any]] = {
@@ -131,6 +147,21 @@ class Cell(Limit):
     N: int
     replacement: bool = True
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            N: int,
+            d: int,
+            lam: float,
+            G: str | Law,
+            arrivals: str | Law = ...,
+            initial: str | Initial = ...,
+            replacement: bool = ...,
+            fraction: float = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "N", check_count("N", self.N))
@@ -138,6 +169,7 @@ class Cell(Limit):
             raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
         if not self.replacement and self.d > self.N:
             raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
+        self.initial.counts(self.N)
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from sweep.errors import EngineError, LockError, SpecError, StoreError
 
 if TYPE_CHECKING:
     from sweep.plan import Plan
-    from sweep.run import Progress, Summary
+    from sweep.driver import Progress, Summary
     from sweep.spec import SweepSpec
 
 DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -59,8 +59,8 @@ def plan(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors.")] = None,
 ) -> None:
     """Check a spec and show cells, replicas, and estimated time, memory and bytes; compute nothing."""
-    from sweep.machine import available_cpus
-    from sweep.run import plan_for
+    from sweep.machine import cpus
+    from sweep.driver import plan_for
     from sweep.spec import read_spec
     from sweep.store import Store
 
@@ -68,7 +68,7 @@ def plan(
     keeper = Store.open(store) if store is not None and store.exists() else None
     if keeper is not None:
         keeper.check_frame(checked.frame())
-    count = workers or available_cpus()
+    count = workers or cpus()
     out.print(_plan_table(checked, plan_for(checked, keeper, count), count))
 
 
@@ -81,7 +81,7 @@ def run(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
 ) -> None:
     """Compute what the store lacks; the same command again resumes."""
-    from sweep.run import run as run_sweep
+    from sweep.driver import run as run_sweep
 
     again = f"sweep run {shlex.quote(str(spec))} --store {shlex.quote(str(store))} --engine {engine}"
     again += f" --workers {workers}" if workers else ""
@@ -104,7 +104,9 @@ def status(store: StoreDir) -> None:
     from sweep.status import store_status
 
     state = store_status(store)
-    out.print(f"{state.name}: {state.done} of {state.cells} cells done, {state.replicas} of {state.wanted} replicas")
+    out.print(
+        f"{state.name}: {state.done} of {state.cells} cells done, {state.replicas} of {state.wanted} replicas"
+    )
     for line in state.notes:
         out.print(line, soft_wrap=True)
     if state.failed:
@@ -162,7 +164,9 @@ def _print_summary(summary: Summary) -> None:
     for failure in summary.failures[:_NAMED]:
         err.print(f"failed  {failure.cell.text}\n        {failure.error}", style="red", soft_wrap=True)
     if len(summary.failures) > _NAMED:
-        err.print(f"… and {len(summary.failures) - _NAMED} more: sweep status {summary.store}", soft_wrap=True)
+        err.print(
+            f"… and {len(summary.failures) - _NAMED} more: sweep status {summary.store}", soft_wrap=True
+        )
 
 
 @contextmanager

@@ -51,23 +51,30 @@ class Initial:
             tails[: min(length, levels)] += share
         return tails
 
-    def lengths(self, N: int) -> NDArray[np.int32]:
-        """Return the length of each of N queues, shape (N,), longest first.
+    def counts(self, N: int) -> tuple[tuple[int, int], ...]:
+        """Return (length, number of queues) among N queues, for the lengths above 0.
 
         Raises
         ------
         ValueError
             A proportion of which N servers do not make a whole number.
         """
-        lengths = np.zeros(N, dtype=np.int32)
-        first = 0
-        for length, share in reversed(self.shares):
+        counts = []
+        for length, share in self.shares:
             count = round(N * share)
             if abs(N * share - count) > _SLACK:
                 raise ValueError(
                     f"initial must give whole numbers of queues, got {self} with N = {N}: "
                     f"{share!r} of them is {N * share:g}; choose N or the proportion to fit"
                 )
+            counts.append((length, count))
+        return tuple(counts)
+
+    def lengths(self, N: int) -> NDArray[np.int32]:
+        """Return the length of each of N queues, shape (N,), longest first; raises as `counts` does."""
+        lengths = np.zeros(N, dtype=np.int32)
+        first = 0
+        for length, count in reversed(self.counts(N)):
             lengths[first : first + count] = length
             first += count
         return lengths
@@ -107,8 +114,20 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
 
 
 def as_initial(value: str | Initial, field: str = "initial") -> Initial:
-    """Return an `Initial` from its text or from itself."""
-    return value if isinstance(value, Initial) else parse_initial(value, field)
+    """Return an `Initial` from its text or from itself.
+
+    Raises
+    ------
+    TypeError
+        Neither.
+    ValueError
+        Text that is not an initial state.
+    """
+    if isinstance(value, Initial):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be text, got {value!r}: {_CURE}")
+    return parse_initial(value, field)
 
 
 def _number(text: str) -> float | None:

@@ -184,6 +184,8 @@ def _is_gone(owner: dict[str, Any]) -> bool:
         if process.status() == psutil.STATUS_ZOMBIE:
             return True
         boot, start = _start(process)
+    except psutil.AccessDenied:  # it is there, of another user
+        return False
     except psutil.NoSuchProcess:
         return True
     return boot != owner["boot"] or abs(start - owner["start"]) > _SAME_START
@@ -196,7 +198,9 @@ def _parse(content: bytes) -> dict[str, Any] | None:
         owner = json.loads(content)
     except ValueError:
         return None
-    if not isinstance(owner, dict) or any(not isinstance(owner.get(name), kind) for name, kind in types.items()):
+    if not isinstance(owner, dict) or any(
+        not isinstance(owner.get(name), kind) for name, kind in types.items()
+    ):
         return None
     return owner
 

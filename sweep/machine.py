@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 #: Name of a controller -> files that hold its limit, for cgroup version 2 and 1.
 _CPU = ("cpu.max", "cpu.cfs_quota_us")
 _MEMORY = ("memory.max", "memory.limit_in_bytes")
+#: Bytes that a worker may allocate however little is available.
+LEAST_MEMORY = 2**30
 
 
 def cpus(root: Path = Path("/")) -> int:
@@ -36,7 +39,7 @@ def cpus(root: Path = Path("/")) -> int:
 
 
 def memory(root: Path = Path("/")) -> int:
-    """Return the bytes of memory this process may use: physical memory, cut by the limit of its control groups.
+    """Return the bytes of memory this process may use: the physical ones, cut by its control groups.
 
     Examples
     --------
@@ -63,12 +66,27 @@ def available_memory(root: Path = Path("/")) -> int:
     return max(free, 0)
 
 
+def limit_memory(size: int) -> None:
+    """Make allocation beyond `size` bytes a MemoryError of this process, before the kernel kills one for it.
+
+    At least `LEAST_MEMORY` is left: a worker's libraries alone take a few hundred megabytes.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = (
+            max(size, LEAST_MEMORY) if hard == resource.RLIM_INFINITY else min(max(size, LEAST_MEMORY), hard)
+        )
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's control groups for a controller, innermost first, up to the mount."""
+    """Yield the folders of this process's control groups for a controller, innermost first."""
     for mount, within, version in _mounts(root, controller):
         for line in _lines(root / "proc/self/cgroup"):
             _, controllers, path = line.split(":", 2)
-            if (controllers == "") != (version == 2) or (version == 1 and controller not in controllers.split(",")):
+            if controllers if version == 2 else controller not in controllers.split(","):
                 continue
             # Within a container the path may be the host's, of which the mount shows the part below `within`.
             relative = os.path.relpath(path, within)

@@ -68,7 +68,9 @@ class Plan:
         """Estimated seconds of one core."""
         horizon = float(self.spec.times[-1])
         replicas = sum(
-            len(numbers) * replica_seconds(cell, horizon) for batch in self.batches for cell, numbers in batch.items
+            len(numbers) * replica_seconds(cell, horizon)
+            for batch in self.batches
+            for cell, numbers in batch.items
         )
         return replicas + _LIMIT_SECONDS * len(self.missing_limits)
 
@@ -80,7 +82,9 @@ class Plan:
     @property
     def stored_bytes(self) -> int:
         """Bytes of the arrays of the finished store, before compression."""
-        return 8 * (self.needed_replicas * self._replica_numbers() + len(self.limits) * self._replica_numbers())
+        return 8 * (
+            self.needed_replicas * self._replica_numbers() + len(self.limits) * self._replica_numbers()
+        )
 
     def batch_memory(self, batch: Batch) -> int:
         """Estimated bytes of a worker that computes `batch`."""
@@ -163,7 +167,9 @@ def make_plan(
         spec=spec,
         cells=cells,
         limits=tuple(limits.values()),
-        missing_limits=tuple(limit for key, limit in limits.items() if key in used and key not in stored_limits),
+        missing_limits=tuple(
+            limit for key, limit in limits.items() if key in used and key not in stored_limits
+        ),
         batches=_batches(items, float(spec.times[-1]), workers),
         needed_replicas=len(cells) * len(wanted),
     )

@@ -103,7 +103,9 @@ class Run(_Table):
     @model_validator(mode="after")
     def _grids_lie_within_the_horizon(self) -> Run:
         if isinstance(self.times, tuple) and self.times[-1] > self.horizon:
-            raise ValueError(f"times must not be later than the horizon {self.horizon:g}, got {self.times[-1]:g}")
+            raise ValueError(
+                f"times must not be later than the horizon {self.horizon:g}, got {self.times[-1]:g}"
+            )
         check_ages(self.ages, check_snapshots(self.snapshots, self.horizon))
         return self
 
@@ -173,7 +175,7 @@ class SweepSpec(_Table):
         """Output times, shape (t,)."""
         if isinstance(self.run.times, tuple):
             return np.array(self.run.times)
-        return np.arange(self.run.times) * (self.run.horizon / (self.run.times - 1))
+        return np.arange(self.run.times, dtype=np.float64) * (self.run.horizon / (self.run.times - 1))
 
     @property
     def snapshots(self) -> Floats:
@@ -197,7 +199,10 @@ class SweepSpec(_Table):
         lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "study", "seed")]
         for table in ("grid", "run"):
             if table in tables:
-                lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in tables[table].items())]
+                lines += [
+                    f"[{table}]",
+                    *(f"{key} = {json.dumps(value)}" for key, value in tables[table].items()),
+                ]
         for case in tables["cases"]:
             lines += ["[[cases]]", *(f"{key} = {json.dumps(value)}" for key, value in case.items())]
         return "\n".join(lines) + "\n"
@@ -242,7 +247,9 @@ _TABLES: dict[str, type[BaseModel]] = {"": SweepSpec, "grid": Grid, "run": Run, 
 
 def _sentences(fault: Any) -> list[str]:
     """Turn one of pydantic's findings into "<name> must <rule>, got <value>" lines."""
-    path = [part for part in fault["loc"] if isinstance(part, int) or part not in ("int", "tuple[float, ...]")]
+    path = [
+        part for part in fault["loc"] if isinstance(part, int) or part not in ("int", "tuple[float, ...]")
+    ]
     where = ".".join(str(part) for part in path if not isinstance(part, int))
     table = path[0] if len(path) > 1 and path[0] in _TABLES else ""
     got = f"got {fault['input']!r}"
@@ -262,5 +269,5 @@ def _sentences(fault: Any) -> list[str]:
         return [prefix + line for line in text.split("\n")]
     if kind == "too_short":  # pydantic also says so of a list whose items are all bad
         return [] if fault["input"] else [f"{where} must have at least one value, {got}"]
-    rule = fault["msg"].removeprefix("Input should ").removeprefix("Value should ")
+    rule = fault["msg"].split(" should ", 1)[-1]
     return [f"{where} must {rule}, {got}"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweep.plan import Plan, make_plan
 from sweep.results import consolidate
-from sweep.run import layout
+from sweep.driver import layout
 from sweep.spec import read_spec
 from sweep.store import Store
 

@@ -48,6 +48,6 @@ def warm_up() -> None:
         "snapshots": np.array([0.5]),
         "ages": np.array([np.inf]),
     }
-    cell = Cell(N=2, d=2, lam=0.5, G="exponential")  # type: ignore[arg-type]
+    cell = Cell(N=2, d=2, lam=0.5, G="exponential")
     run_replica(cell, seed=0, replica=0, **grids)
-    solve(Limit(d=2, lam=0.5, G="exponential"), **grids, tolerance=1e-2)  # type: ignore[arg-type]
+    solve(Limit(d=2, lam=0.5, G="exponential"), **grids, tolerance=1e-2)

@@ -68,7 +68,11 @@ def threads(payload: Mapping[str, Any], shared: Shared) -> Arrays:
     names = [name for name in payload["names"] if os.environ.get(name) != "1"]
     np.ones((300, 300)) @ np.ones((300, 300))
     tasks = len(os.listdir("/proc/self/task"))
-    return {"wrong": np.array(names, dtype=str), "python": np.array(threading.active_count()), "os": np.array(tasks)}
+    return {
+        "wrong": np.array(names, dtype=str),
+        "python": np.array(threading.active_count()),
+        "os": np.array(tasks),
+    }
 
 
 def allocate(payload: Mapping[str, Any], shared: Shared) -> Arrays:

@@ -51,7 +51,9 @@ def make_engine(name: str, workers: int | None = None, *, address: str | None = 
         if workers < 1:
             raise ValueError(f"workers must be at least 1, got {workers}")
     if address is not None and name != "ray":
-        raise ValueError(f"address must be None for engine {name!r}, got {address!r}; engine 'ray' connects to one")
+        raise ValueError(
+            f"address must be None for engine {name!r}, got {address!r}; engine 'ray' connects to one"
+        )
     module, _, attribute = ENGINES[name].partition(":")
     make: Callable[..., Engine] = getattr(importlib.import_module(module), attribute)
     return make(workers) if address is None else make(workers, address=address)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import ClassVar, Self
 
 from sweep.task import Outcome, Source
+
+#: Parallelism is one task a worker: every library that keeps threads of its own is told to use one.
+ONE_THREAD: Mapping[str, str] = dict.fromkeys(
+    [
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ],
+    "1",
+)
 
 
 class Engine(ABC):

@@ -9,27 +9,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, ClassVar
 
+from sweep.engines.base import ONE_THREAD
 from sweep.engines.pool import Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus
 from sweep.task import Outcome, Source, Task
-
-#: Parallelism is one task a worker: every library that keeps threads of its own is told to use one.
-ONE_THREAD: Mapping[str, str] = dict.fromkeys(
-    [
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    ],
-    "1",
-)
 
 
 class LocalWorker(Worker):
@@ -94,7 +82,9 @@ class LocalEngine(PoolEngine[LocalWorker]):
 
     def _watch(self, seconds: float) -> list[Event[LocalWorker]]:
         crew = {worker.connection: worker for worker in self._crew}
-        told = [crew[connection] for connection in wait(list(crew), seconds) if isinstance(connection, Connection)]
+        told = [
+            crew[connection] for connection in wait(list(crew), seconds) if isinstance(connection, Connection)
+        ]
         events = [event for worker in told for event in self._read(worker)]
         # A process that a task has left behind may keep the socket of a dead worker open.
         silent = [worker for worker in self._crew if worker not in told and worker.process.poll() is not None]
@@ -136,4 +126,4 @@ def _outcome(
 def _environment() -> dict[str, str]:
     """Return the environment of a worker, which finds the modules that this process finds."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
+    return {**os.environ, **ONE_THREAD, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

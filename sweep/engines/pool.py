@@ -119,6 +119,9 @@ class PoolEngine(Engine, Generic[W]):
     def _busy(self) -> bool:
         return any(worker.tasks for worker in self._crew)
 
+    def _idle(self) -> bool:
+        return any(worker.ready and not worker.tasks for worker in self._crew)
+
     def _assign(self, source: Source) -> None:
         """Give tasks to workers until no worker has room or nothing is ready."""
         held: deque[Task] = deque()
@@ -126,7 +129,7 @@ class PoolEngine(Engine, Generic[W]):
             worker = self._place(task, len(held))
             if worker is None:
                 held.append(task)
-                if not self._expects(len(held)):
+                if self._idle() or not self._expects(len(held)):  # idle: it is memory that lacks
                     break
             elif self._send(worker, task, source):
                 worker.tasks.append(task)
@@ -136,12 +139,12 @@ class PoolEngine(Engine, Generic[W]):
         self._backlog.extendleft(reversed(held))
 
     def _place(self, task: Task, held: int) -> W | None:
-        """Return the worker to send a task to, None if it has to wait: for a worker to start, or for memory."""
+        """Return the worker to send a task to, None if it has to wait for a worker or for memory."""
         able = [worker for worker in self._crew if worker.ready and self._fits(worker, task)]
         idle = [worker for worker in able if not worker.tasks]
         if idle:
             return idle[0]
-        if any(not worker.tasks for worker in self._crew if worker.ready) or self._expects(held + 1):
+        if self._idle() or self._expects(held + 1):
             return None
         short = [worker for worker in able if len(worker.tasks) == 1 and worker.tasks[0].cost < QUEUE_BEHIND]
         return short[0] if short else None

@@ -37,9 +37,8 @@ class SerialEngine(Engine):
             try:
                 outcome = execute(task, {name: shared[name] for name in task.needs})
             except SystemExit as stop:  # where there are workers, this would end one of them
-                outcome = Outcome(
-                    task=task, lost=True, error=f"worker died (exit code {stop.code}) while running {task.name}"
-                )
+                error = f"worker died (exit code {stop.code}) while running {task.name}"
+                outcome = Outcome(task=task, lost=True, error=error)
             yield replace(outcome, worker=worker)
 
     def close(self) -> None:

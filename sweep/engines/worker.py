@@ -15,6 +15,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+from sweep.machine import limit_memory
+
 #: Constant of <sys/prctl.h>.
 PR_SET_PDEATHSIG = 1
 
@@ -26,8 +28,7 @@ def main(arguments: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if bound:
         die_with(parent)
-    if memory:
-        limit_memory(memory)
+    limit_memory(memory)
     os.set_inheritable(fd, False)
     connection = Connection(fd)
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -36,21 +37,11 @@ def main(arguments: list[str]) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, even while compiled code holds the interpreter."""
+    """Have the kernel kill this process when its parent ends, whatever code it is in."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the line above took effect
         os._exit(1)
-
-
-def limit_memory(size: int) -> None:
-    """Make allocation beyond `size` bytes a MemoryError of the task, before the kernel kills somebody for it."""
-    if sys.platform == "linux":
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def receive(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:

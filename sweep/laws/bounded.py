@@ -15,7 +15,7 @@ from sweep.laws.parameters import Range
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Uniform(Law):
     """Uniform on [1 − w/2, 1 + w/2], 0 < w ≤ 2 (`width`).
 
@@ -92,7 +92,7 @@ class Uniform(Law):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Deterministic(Law):
     """Every time is 1: an atom of mass 1 and no density.
 

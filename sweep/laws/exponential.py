@@ -16,7 +16,7 @@ from sweep.laws.special import lower_gamma
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Exponential(Law):
     """Ḡ(x) = e^{−x}, without memory.
 
@@ -60,12 +60,12 @@ class Exponential(Law):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hyperexponential(Law):
     """Mixture of two exponentials with balanced means: rate 2p with probability p, rate 2(1−p) with 1−p.
 
-    With squared coefficient of variation c ≥ 1 (`scv`, the variance here), p = (1 + √((c−1)/(c+1)))/2. c = 1 is
-    the exponential law under another name, drawn from other random numbers.
+    With squared coefficient of variation c ≥ 1 (`scv`), p = (1 + √((c−1)/(c+1)))/2. c = 1 is the exponential
+    law under another name, drawn from other random numbers.
 
     Examples
     --------
@@ -110,7 +110,9 @@ class Hyperexponential(Law):
 
         def log_survival(age: float) -> float:
             if age < 0.5:
-                return math.log1p(often * math.expm1(-2.0 * often * age) + rarely * math.expm1(-2.0 * rarely * age))
+                return math.log1p(
+                    often * math.expm1(-2.0 * often * age) + rarely * math.expm1(-2.0 * rarely * age)
+                )
             return math.log(rarely + often * math.exp(-gap * age)) - 2.0 * rarely * age
 
         return elementwise(log_survival, x)

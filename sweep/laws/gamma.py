@@ -19,7 +19,7 @@ from sweep.laws.special import lower_gamma, upper_gamma
 _DEEP = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _GammaLaw(Law):
     """Ḡ(x) = Q(k, z), z = kx; E[S; S ≤ x] = P(k+1, z), E[S²; S ≤ x] = (1 + 1/k) P(k+2, z), P = 1 − Q."""
 
@@ -84,7 +84,7 @@ class _GammaLaw(Law):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gamma(_GammaLaw):
     """Gamma law of shape k (`shape`) and scale 1/k.
 
@@ -105,7 +105,7 @@ class Gamma(_GammaLaw):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Erlang(_GammaLaw):
     """Sum of k exponential phases of mean 1/k each (`k`).
 

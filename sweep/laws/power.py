@@ -18,7 +18,7 @@ from sweep.laws.special import lower_gamma
 _RANGES = MappingProxyType({"beta": Range(least=1.0, most=1e6, open_least=True)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _PowerLaw(Law):
     ranges: ClassVar[Mapping[str, Range]] = _RANGES
     beta: float
@@ -34,7 +34,7 @@ class _PowerLaw(Law):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lomax(_PowerLaw):
     """Ḡ(x) = (1 + x/(β−1))^{−β}, a power tail from age 0 on with decreasing hazard; β > 1 (`beta`).
 
@@ -93,7 +93,10 @@ class Lomax(_PowerLaw):
         return x * self._integral(x) - moment
 
     def _moment_near(self, stretch: FloatArray) -> FloatArray:
-        """∫_0^x yḠ dy = Σ_{n≥1} (β−1)^{1−n} P(n+1, (β−1)L), whose terms are positive and ≤ (β−1)² L^{n+1}/(n+1)!."""
+        """∫_0^x yḠ dy = Σ_{n≥1} (β−1)^{1−n} P(n+1, (β−1)L).
+
+        The terms are positive and at most (β−1)² L^{n+1}/(n+1)!: 18 of them suffice for L < 1.
+        """
         scale = self._scale
         depth = scale * stretch
         total, factor = np.zeros_like(stretch), 1.0
@@ -110,7 +113,7 @@ class Lomax(_PowerLaw):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pareto(_PowerLaw):
     """Ḡ(x) = (x/m)^{−β} for x ≥ m = (β−1)/β, a power tail from its least time m on; β > 1 (`beta`).
 

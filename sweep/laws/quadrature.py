@@ -12,8 +12,8 @@ FloatArray = NDArray[np.float64]
 
 #: Range of log y that holds all but 1e-17 of ∫_0^∞ e^{−y} y^k dy, k ≥ 0.
 _LOW, _HIGH = -40.0, 4.0
-_PANEL = 0.125
-_NODES = 8
+_PANEL = 0.0625
+_NODES = 12
 
 
 def laplace_transform(

@@ -1,4 +1,4 @@
-"""Special functions of SciPy, imported at first use and typed; scalar loops, so the same bits on every processor."""
+"""Special functions of SciPy, imported at first use; scalar loops, so bits do not depend on AVX-512."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _SMALL = 1e-9
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Weibull(Law):
     """Ḡ(x) = e^{−z}, z = (x/s)^k, s = 1/Γ(1 + 1/k) with shape k (`shape`).
 
@@ -111,7 +111,7 @@ class Weibull(Law):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lognormal(Law):
     """log S is normal with standard deviation σ (`sigma`) and mean −σ²/2.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
@@ -12,19 +13,19 @@ from numpy.typing import NDArray
 
 #: One server: when the job in service completes (inf if none) and how many jobs are there. The two lie side by side,
 #: so that a probe touches one cache line.
-SERVER = np.dtype([("completion", np.float64), ("length", np.int64)])
+SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True)
 #: Every server is advanced to each multiple of this time, in server order, whatever is stored. The order in which
 #: service times are handed out, hence the path, is then a function of arrivals alone and not of the horizon.
 FLUSH_INTERVAL = 1.0
 
-#: Why the kernel returned: the run is over, or a buffer ran dry and the same call resumes once it is refilled.
-DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_WORDS = 0, 1, 2, 3
+#: Why the kernel returned: the run is over, or a buffer or table is too short and the same call resumes once it is longer.
+DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_WORDS, NEEDS_LEVELS = 0, 1, 2, 3, 4
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _WORDS = np.uint64(1 << 32)
 _FIVE, _SIX = np.uint32(5), np.uint32(6)
-_AHEAD = 16  # routing words between the server fetched into the cache and the one probed now
+_AHEAD = 64  # routing words between the server fetched into the cache and the one probed now
 
 
 class Rules(NamedTuple):
@@ -38,6 +39,7 @@ class Rules(NamedTuple):
     replacement: bool
     end: float  # first multiple of FLUSH_INTERVAL at or after the last stored time
     watched: bool  # age snapshots are asked for
+    widen: bool  # return rather than count a level beyond the tables
 
 
 class Draws(NamedTuple):
@@ -79,7 +81,7 @@ class Watch(NamedTuple):
     started: NDArray[np.float64]  # when the job in service started
     noted: NDArray[np.int64]  # snapshots noted so far, by server
     ages: NDArray[np.float64]
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.int32]
 
 
 def prefetch(servers: NDArray[Any], index: Any) -> None:
@@ -92,7 +94,9 @@ def _prefetch_record(typingctx: Any, servers: Any, index: Any) -> Any:  # noqa: 
         array = context.make_array(signature.args[0])(context, builder, args[0])
         place = context.cast(builder, args[1], signature.args[1], types.intp)
         pointer = builder.bitcast(builder.gep(array.data, [place]), cgutils.voidptr_t)
-        function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t])
+        word = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
         for_write, keep, data = (context.get_constant(types.int32, value) for value in (1, 3, 1))
         builder.call(function, [pointer, for_write, keep, data])
         return context.get_dummy_value()
@@ -102,10 +106,13 @@ def _prefetch_record(typingctx: Any, servers: Any, index: Any) -> Any:  # noqa: 
 
 @overload(prefetch)
 def _prefetch_compiled(servers: Any, index: Any) -> Any:  # noqa: ARG001  numba reads the signature
-    return lambda servers, index: _prefetch_record(servers, index)
+    def compiled(servers: Any, index: Any) -> Any:
+        return _prefetch_record(servers, index)
+
+    return compiled
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def bin_of(bins: Bins, instant: float) -> int:
     """Return the time bin of an event."""
     if instant > bins.horizon:
@@ -116,7 +123,7 @@ def bin_of(bins: Bins, instant: float) -> int:
     return k
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def uniform(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, bound: int, reject: Any) -> Any:
     """Return a uniform index below `bound` (−1 if words ran dry) and the next unused word.
 
@@ -134,7 +141,7 @@ def uniform(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, bound:
     return -1, word
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def sample(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, chosen: NDArray[np.int64], k: int) -> Any:
     """Return the k-th sampled server (−1 if words ran dry) and the next unused word; `chosen` holds those before."""
     if rules.replacement:
@@ -159,7 +166,7 @@ def sample(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, chosen:
             return index, word
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note(watch: Watch, servers: NDArray[Any], i: int, until: float, inclusive: bool) -> None:
     """Note age and length of server i at every snapshot before `until` that is not noted yet."""
     k = watch.noted[i]
@@ -170,7 +177,7 @@ def note(watch: Watch, servers: NDArray[Any], i: int, until: float, inclusive: b
     watch.noted[i] = k
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def advance(
     rules: Rules,
     services: NDArray[np.float64],
@@ -205,7 +212,7 @@ def advance(
     return service
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def shortest(
     rules: Rules,
     draws: Draws,
@@ -254,7 +261,7 @@ def shortest(
     return best, word, service
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def run(
     rules: Rules,
     draws: Draws,
@@ -304,6 +311,9 @@ def run(
             break
         if i == -2 or (servers[i]["length"] == 0 and service == draws.services.size):
             reason = NEEDS_SERVICES
+            break
+        if rules.widen and servers[i]["length"] + 1 >= counts.arrivals.shape[1]:
+            reason = NEEDS_LEVELS
             break
         if rules.watched:
             note(watch, servers, i, arrival, False)

@@ -11,7 +11,6 @@ from typing import Any
 
 from sweep.cell import Limit
 from sweep.engines import make_engine
-from sweep.machine import available_cpus
 from sweep.plan import Plan, make_plan
 from sweep.results import Layout, consolidate
 from sweep.scheduler import CellFailure, Scheduler
@@ -104,17 +103,17 @@ def run(
         The store or the engine cannot be used.
     """
     spec, text = _checked(spec)
+    executor = make_engine(engine, workers, address=address)
     keeper = _open(Path(store), spec, text)
-    workers = workers or (1 if engine == "serial" else available_cpus())
     started = time.perf_counter()
     with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
         keeper.write_spec(text)
-        plan = plan_for(spec, keeper, workers)
+        plan = plan_for(spec, keeper, executor.workers)
         driver = _Driver(plan, keeper, progress, started)
         if plan.batches or plan.missing_limits:
             if engine != "serial":
                 warm_up()
-            with make_engine(engine, workers=workers, address=address) as executor:
+            with executor:
                 driver.work_through(executor.run(driver.scheduler))
         consolidate(keeper, layout(plan))
     return driver.summary()

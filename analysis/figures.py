@@ -1,0 +1,237 @@
+"""Pictures of what the sweep stored: the distance to the limit against N, with the fitted powers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from analysis.rates import RateFit, fit_rate, points_of, rate_table, replicas_of, signed
+from analysis.regression import Point
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from analysis.rates import Source
+
+#: Colour, marker and dash pattern.
+Style: TypeAlias = tuple[str, str, str | tuple[int, tuple[int, ...]]]
+
+#: Okabe & Ito's colours but for the yellow, which white paper swallows; each with its marker and dashes.
+STYLES: tuple[Style, ...] = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", (0, (1, 1))),
+    ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#56B4E9", "P", (0, (7, 2))),
+    ("#000000", "X", (0, (3, 3))),
+)
+
+#: Symbol of a quantity on an axis; others appear by their long name.
+SYMBOLS = {
+    "S_sup": r"$\sup_{t,\ell}\,|S^{(N)}_\ell(t)/N - S_\ell(t)|$",
+    "d_S": r"$d_{\mathbb{S}}(\nu^{(N)}/N,\ \nu)$",
+}
+
+FORMATS = (".png", ".svg", ".pdf")
+PIXELS = 1200  # width of a saved raster image
+
+_AXES = ("d", "lam", "G")
+_LEGEND_ROW = 0.21  # inches
+_WIDE_LABEL = 22  # characters of a series' name that still fit half of the width
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Series:
+    """Points and fitted line of one (d, lam, G)."""
+
+    row: RateFit
+    points: tuple[Point, ...]
+
+    def name(self, axes: Sequence[str]) -> str:
+        words = {"d": f"d = {self.row.d}", "lam": f"λ = {self.row.lam:g}", "G": self.row.G}
+        return ", ".join(words[axis] for axis in axes)
+
+    def legend(self, axes: Sequence[str]) -> str:
+        row = self.row
+        rate = f"{signed(row.exponent)} ± {row.exponent_stderr:.3f}" if row.n else "no fit"
+        return f"{self.name(axes)}: {rate}" if axes else rate
+
+
+def rate_figure(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> Figure:
+    """Draw a statistic of the replicas, with standard errors, against N on logarithmic axes.
+
+    One series per (d, lam, G) with its fitted power of N, a line of slope −1/2 for comparison, and the fitted
+    exponents ± standard errors in the legend. More series than `STYLES` has are spread over panels that share
+    their axes.
+
+    Parameters
+    ----------
+    tree, quantity, statistic
+        As `analysis.fit_rate`; the quantity has one value per replica.
+
+    Raises
+    ------
+    ValueError
+        As `analysis.fit_rate`; or a quantity with axes other than N, d, lam, G and replica.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> distance = xr.DataArray(
+    ...     np.array([[0.09, 0.11], [0.009, 0.011]])[:, None, None, None, :],
+    ...     coords={"N": [100, 10_000], "d": [2], "lam": [0.9], "G": ["exponential"]},
+    ...     dims=("N", "d", "lam", "G", "replica"))
+    >>> rate_figure(xr.Dataset({"S_sup": distance})).axes[0].get_xlabel()
+    'number of servers $N$'
+    """
+    from matplotlib.figure import Figure
+
+    values = replicas_of(tree, quantity)
+    series = _series(values.to_dataset(name=quantity), quantity, statistic)
+    varying = [axis for axis in _AXES if len({getattr(one.row, axis) for one in series}) > 1]
+    outer = _panel_axes(series, varying)
+    inner = [axis for axis in varying if axis not in outer]
+    panels: dict[str, list[_Series]] = {}
+    for one in series:
+        panels.setdefault(one.name(outer), []).append(one)
+    names = list(dict.fromkeys(one.name(inner) for one in series))
+    columns = 1 if len(panels) == 1 or max(map(len, names)) > _WIDE_LABEL else 2
+    rows = math.ceil(len(panels) / columns)
+    width, height, size = (6.0, 4.0, 11.0) if columns == 1 else (7.5, 3.0, 9.5)
+    below = _LEGEND_ROW * (max(map(len, panels.values())) + 1.5)
+    figure = Figure(figsize=(width, rows * (height + below) + 0.3), layout="constrained")
+    grid = figure.add_gridspec(2 * rows, columns, height_ratios=[height, below] * rows)
+    limits = _limits(series)
+    for place, (title, members) in enumerate(panels.items()):
+        row, column = divmod(place, columns)
+        axes = figure.add_subplot(grid[2 * row, column])
+        _draw(axes, members, inner, dict(zip(names, STYLES, strict=False)), size)
+        axes.set(xlim=limits[0], ylim=limits[1])
+        axes.set_title(title, fontsize=size)
+        axes.set_xlabel("number of servers $N$", fontsize=size)
+        if column == 0:
+            axes.set_ylabel(_ordinate(values, statistic), fontsize=size)
+        _legend(figure.add_subplot(grid[2 * row + 1, column]), axes, size)
+    figure.suptitle(series[0].name([axis for axis in _AXES if axis not in varying]), fontsize=size)
+    return figure
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure to a file, 1200 pixels wide if it is a PNG, making the folder if needed.
+
+    Raises
+    ------
+    ValueError
+        A suffix that is not in `FORMATS`.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise ValueError(f"path must end in {', '.join(FORMATS)}, got {str(path)!r}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=PIXELS / figure.get_figwidth())
+    return target
+
+
+def _series(network: xr.Dataset, quantity: str, statistic: str) -> list[_Series]:
+    rows = rate_table(fit_rate(network, quantity, statistic))
+    values = network[quantity]
+    places = itertools.product(*(range(values.sizes[axis]) for axis in _AXES))
+    found = (
+        _Series(row=row, points=tuple(points_of(values, place, statistic)))
+        for row, place in zip(rows, places, strict=True)
+    )
+    return [one for one in found if one.points]
+
+
+def _panel_axes(series: Sequence[_Series], varying: Sequence[str]) -> list[str]:
+    """Return the axes that tell panels apart: the fewest, laws first, for a style per series."""
+    for count in range(len(varying) + 1):
+        for outer in itertools.combinations(sorted(varying, key=("G", "d", "lam").index), count):
+            inner = [axis for axis in varying if axis not in outer]
+            if len({one.name(inner) for one in series}) <= len(STYLES):
+                return [axis for axis in _AXES if axis in outer]
+    return list(varying)
+
+
+def _draw(
+    axes: Axes,
+    members: Sequence[_Series],
+    inner: Sequence[str],
+    styles: Mapping[str, Style],
+    size: float,
+) -> None:
+    """Points, fitted lines and the line of slope −1/2 of one panel."""
+    for one in members:
+        colour, marker, dashes = styles[one.name(inner)]
+        # Hollow, so that series which lie on one another stay visible.
+        look: dict[str, Any] = {
+            "color": colour,
+            "markersize": 6,
+            "markerfacecolor": "white",
+            "markeredgewidth": 1.4,
+        }
+        N = np.array([point.N for point in one.points])
+        value = [point.value for point in one.points]
+        error = [point.stderr for point in one.points]
+        axes.errorbar(N, value, yerr=error, fmt="none", ecolor=colour, capsize=3, zorder=3)
+        axes.plot(N, value, linestyle="none", marker=marker, zorder=4, **look)
+        if one.row.n:
+            axes.plot(
+                N, one.row.constant * N**one.row.exponent, color=colour, linestyle=dashes, linewidth=1.4
+            )
+        axes.plot(
+            [], [], marker=marker, linestyle=dashes if one.row.n else "none", linewidth=1.4,
+            label=one.legend(inner), **look,
+        )  # fmt: skip
+    points = [point for one in members for point in one.points]
+    ends = np.array([min(point.N for point in points), max(point.N for point in points)])
+    level = 0.6 * min(point.value * math.sqrt(point.N) for point in points)
+    middle = math.sqrt(ends[0] * ends[1])
+    axes.plot(ends, level / np.sqrt(ends), color="#666666", linewidth=1.0, zorder=1)
+    axes.annotate(
+        "slope −1/2", (middle, level / math.sqrt(middle)), (-4, -3), textcoords="offset points",
+        ha="right", va="top", color="#555555", fontsize=size - 1,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0}, zorder=0.9,
+    )  # fmt: skip
+    axes.set(xscale="log", yscale="log")
+    axes.tick_params(which="both", labelsize=size - 1)
+    axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _legend(blank: Axes, axes: Axes, size: float) -> None:
+    """List the series of a panel below it, where no curve can hide the text."""
+    handles, labels = axes.get_legend_handles_labels()
+    blank.axis("off")
+    blank.legend(
+        handles, labels, loc="upper center", fontsize=size - 1, frameon=False, borderaxespad=0.0,
+        handlelength=3.2, title="exponent of $N$ ± standard error", title_fontsize=size - 1,
+    )  # fmt: skip
+
+
+def _limits(series: Sequence[_Series]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return limits common to all panels, with room for the line of slope −1/2 below the points."""
+    points = [point for one in series for point in one.points]
+    N = [point.N for point in points]
+    level = 0.6 * min(point.value * math.sqrt(point.N) for point in points)
+    low = min(level / math.sqrt(max(N)), *(point.value for point in points))
+    high = max(point.value + point.stderr for point in points)
+    return (min(N) / 1.3, max(N) * 1.3), (low / 1.5, high * 1.5)
+
+
+def _ordinate(values: xr.DataArray, statistic: str) -> str:
+    """Symbol, or long name, and unit of what is drawn."""
+    name = str(values.name)
+    symbol = SYMBOLS.get(name, values.attrs.get("long_name", name))
+    units = values.attrs.get("units", "1")
+    return f"{statistic} of {symbol}" + ("" if units == "1" else f" ({units})")

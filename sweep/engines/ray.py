@@ -1,0 +1,263 @@
+"""The engine of Ray actors, on a Ray of this machine or on a cluster; Ray is imported here alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sweep.engines.base import ONE_THREAD
+from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
+from sweep.errors import EngineError
+from sweep.machine import available_memory, cpus, limit_memory
+from sweep.task import Arrays, Outcome, Source, Task, execute
+
+if TYPE_CHECKING:
+    import ray
+
+    Reference = ray.ObjectRef[Any]
+
+#: How long the first worker may take to start (seconds): a cluster may have to add nodes first.
+PATIENCE = 300.0
+#: How often the size of a cluster is looked up (seconds).
+_SURVEY = 2.0
+
+
+class Executor:
+    """What runs in a worker: the class of the actors."""
+
+    def __init__(self) -> None:
+        limit_memory(available_memory())
+
+    def greet(self) -> tuple[str, str]:
+        """Return the node and the label of this worker."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), f"{os.uname().nodename}:{os.getpid()}"
+
+    def execute(self, task: Task, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
+        """Run a task on what it needs, in the order of `task.needs`."""
+        outcome = execute(task, dict(zip(task.needs, shared, strict=True)))
+        return outcome.arrays, outcome.error, outcome.details, outcome.seconds
+
+
+class RayWorker(Worker):
+    """An actor, typed: Ray's handle takes any call and promises anything."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        import ray
+
+        super().__init__("starting")
+        options: dict[str, Any] = {
+            "num_cpus": 1,
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "runtime_env": {"env_vars": dict(environment)},
+        }
+        self._actor: Any = ray.remote(**options)(Executor).remote()
+        #: Awaited answers in the order of the calls: the greeting, then one a task.
+        self.answers: list[Reference] = [self._actor.greet.remote()]
+
+    def execute(self, task: Task, shared: Sequence[Reference]) -> None:
+        """Call for a task; calls are executed one after the other."""
+        self.answers.append(self._actor.execute.remote(task, *shared))
+
+    def kill(self) -> None:
+        """End the actor's process at once."""
+        import ray
+
+        ray.kill(self._actor, no_restart=True)
+
+
+class RayEngine(PoolEngine[RayWorker]):
+    """Runs tasks in actors, one a CPU.
+
+    A Ray that is already connected in this process is used, and left running. Otherwise one is started on this
+    machine, on its loopback interface, and ended by `close`; or, given an address, a cluster is joined and left.
+
+    Parameters
+    ----------
+    workers
+        Actors at once, ≥ 1; None for one a CPU: of this machine, or of the cluster, as it grows and shrinks.
+    address
+        "auto", "host:port" or "ray://host:port" of a running cluster; None for this machine.
+
+    Raises
+    ------
+    EngineError
+        Ray cannot be started or reached.
+    """
+
+    name: ClassVar[str] = "ray"
+
+    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+        super().__init__(cpus() if workers is None else workers)
+        self._environment = dict(ONE_THREAD)
+        self._privacy = ExitStack()
+        self._started, self._connected = self._open(address)
+        self._follows = workers is None and not self._started
+        self._references: OrderedDict[str, Reference] = OrderedDict()
+        self._memory: dict[str, int] = {}  # bytes a node offers to tasks
+        self._surveyed = self._news = time.monotonic()
+        self._survey()
+
+    def _open(self, address: str | None) -> tuple[bool, bool]:
+        """Connect to Ray: whether it was started here, and whether it was connected here."""
+        import ray
+
+        if ray.is_initialized():
+            return False, False
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning", "namespace": "sweep"}
+        if address is None:
+            options |= {"address": "local", "num_cpus": self.workers, "include_dashboard": False}
+            self._environment["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+            self._privacy.enter_context(_private())
+        try:
+            ray.init(**({"address": address} | options))
+        except (ray.exceptions.RayError, ConnectionError, OSError, RuntimeError, ValueError) as error:
+            self._privacy.close()
+            where = "be started on this machine" if address is None else f"be reached at {address!r}"
+            cure = "engine 'local' does without" if address is None else "is the cluster up (`ray status`)?"
+            raise EngineError(f"Ray cannot {where}: {error}; {cure}") from error
+        return address is None, True
+
+    def close(self) -> None:
+        """End every actor at once, and Ray if it was started here; harmless when repeated."""
+        import ray
+
+        super().close()
+        self._references.clear()
+        if self._connected:
+            self._connected = False
+            ray.shutdown()
+        self._privacy.close()
+
+    def _survey(self) -> None:
+        """Look up what the cluster's nodes offer."""
+        import ray
+
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        self._memory = {node["NodeID"]: int(node["Resources"].get("memory", 0)) for node in alive}
+        if self._follows:
+            self.workers = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
+        self._surveyed = time.monotonic()
+
+    def _capacity(self, host: str) -> int:
+        return self._memory.get(host, 0)
+
+    def _hire(self) -> RayWorker:
+        return RayWorker(self._environment)
+
+    def _send(self, worker: RayWorker, task: Task, source: Source) -> bool:
+        worker.execute(task, [self._reference(name, source) for name in task.needs])
+        excess = len(self._references) - max(SHARED_OBJECTS, len(task.needs))
+        for _ in range(excess):
+            self._references.popitem(last=False)
+        return True
+
+    def _reference(self, name: str, source: Source) -> Reference:
+        """Return the reference of a shared object, which is put into the object store once."""
+        import ray
+
+        if name not in self._references:
+            self._references[name] = ray.put(source.shared(name))
+        self._references.move_to_end(name)
+        return self._references[name]
+
+    def _watch(self, seconds: float) -> list[Event[RayWorker]]:
+        import ray
+
+        if time.monotonic() - self._surveyed > _SURVEY:
+            self._survey()
+        waiting = {worker.answers[0]: worker for worker in self._crew if worker.answers}
+        if not waiting:
+            return []
+        answered, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0.0)
+        if not answered:
+            answered, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds)
+        if any(worker.ready for worker in self._crew) or answered:
+            self._news = time.monotonic()
+        elif time.monotonic() - self._news > PATIENCE:
+            raise EngineError(
+                f"no actor has started within {PATIENCE:.0f} s: the cluster has {ray.cluster_resources()} "
+                f"of which {ray.available_resources()} is free; each needs one CPU"
+            )
+        return [self._answer(waiting[reference]) for reference in answered]
+
+    def _answer(self, worker: RayWorker) -> Event[RayWorker]:
+        """Return the news in a worker's oldest answer."""
+        import ray
+
+        try:
+            content = ray.get(worker.answers[0])
+        except ray.exceptions.ActorDiedError as error:
+            # With the node gone the task is innocent.
+            lost = error.preempted or "node has died" in str(error) or worker.host not in self._memory
+            return Event(worker, death=_reason(str(error)), executing=worker.ready and not lost)
+        except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
+            if not worker.ready:
+                return Event(worker, death=str(error))
+            content = None, f"{type(error.cause).__name__}: {error.cause}", str(error), 0.0
+        except ray.exceptions.RayError as error:  # the actor or its node is out of reach
+            return Event(worker, death=_reason(str(error)))
+        del worker.answers[0]
+        if not worker.ready:
+            worker.host, worker.label = content
+            return Event(worker)
+        arrays, text, details, seconds = content
+        task = worker.tasks[0]
+        return Event(
+            worker,
+            Outcome(
+                task=task, arrays=arrays, error=text, details=details, seconds=seconds, worker=worker.label
+            ),
+        )
+
+    def _end(self, workers: Sequence[RayWorker]) -> None:
+        for worker in workers:
+            worker.kill()
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Have a Ray that starts meanwhile keep to itself.
+
+    It listens on the loopback interface alone, admits only who knows a token of this process (unset, the mode would
+    have it write a token to the home directory, which changes what later clusters do), and reports to nobody.
+    """
+    from ray._private import ray_constants
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    variables = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    if "RAY_AUTH_MODE" not in os.environ:
+        variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ.get(name) for name in variables}
+    clusters = ray_constants.ENABLE_RAY_CLUSTER
+
+    def renew() -> None:  # Ray reads its environment when it is imported, then no more
+        AuthenticationTokenLoader.instance().reset_cache()
+        Config.initialize("")
+
+    os.environ.update(variables)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    renew()
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        renew()
+
+
+def _reason(text: str) -> str:
+    """Return what Ray says of a death, in one line."""
+    return " ".join(text.split())

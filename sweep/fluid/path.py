@@ -1,0 +1,107 @@
+"""The solution at one resolution: the marching scheme applied to one law, one start and one step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.cell import Limit
+from sweep.fluid.kernels import march
+from sweep.fluid.weights import Weights, age_weights
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ages:
+    """Jobs in service at one node by age: ∫ f_ℓ da over births in each step (`cells`) and at one moment (`atoms`)."""
+
+    node: int
+    cells: Floats
+    atoms: Floats
+    born: NDArray[np.int64]
+
+
+@dataclass
+class Path:
+    """Values on the nodes t = n · step, n = 0 … count, right limits at jumps; left limits of those in `before`."""
+
+    step: float
+    weights: Weights
+    S: Floats
+    D: Floats
+    overflow: Floats
+    before: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    ages: dict[int, Ages] = field(default_factory=dict)
+
+
+def trace(limit: Limit, step: float, count: int, levels: int, keep: Collection[int] = ()) -> Path:
+    """Solve the hydrodynamic equations with `count` steps, second order in `step`.
+
+    Parameters
+    ----------
+    limit
+        Parameters of the limit.
+    step, count
+        Time step and number of steps; the same step divides ages.
+    levels
+        Internal levels; arrivals that would pass the last are refused and counted.
+    keep
+        Nodes at which the jobs in service are kept by age.
+    """
+    weights = age_weights(limit.G, step, count)
+    tables = (weights.mean, weights.fall, weights.after, weights.before, weights.alive)
+    tails = limit.initial.tails(levels)
+    path = Path(step, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1))
+    path.S[0] = tails
+    stops = set(keep) | {count}
+    jumping = bool(weights.jumps) and tails[0] > 0.0
+    if jumping:
+        stops |= jump_nodes(weights.jumps, count)
+    cells = np.zeros((levels, count))
+    atoms = np.zeros((levels, 1 + (len(stops) if jumping else 0)))
+    born = np.zeros(atoms.shape[1], dtype=np.int64)
+    atoms[:, 0] = tails
+    used = int(tails[0] > 0.0)
+    work = np.zeros((4, levels))
+    node = 0
+    for stop in sorted(stops):
+        march(node, stop, 0.5 * limit.lam * step, limit.d, limit.fraction, tables,
+              cells, atoms, born, used, path.S, path.D, path.overflow, work)  # fmt: skip
+        node = stop
+        if jumping and node > 0:
+            used = _jump(path, node, atoms, born, used)
+        if node in keep:
+            path.ages[node] = Ages(node, cells[:, :node].copy(), atoms[:, :used].copy(), born[:used].copy())
+    return path
+
+
+def jump_nodes(offsets: Collection[int], count: int) -> set[int]:
+    """Return the nodes in (0, count] that are sums of `offsets`: where masses born at one moment leave at one."""
+    found: set[int] = set()
+    latest = {0}
+    while latest:
+        latest = {node + offset for node in latest for offset in offsets if node + offset <= count} - found
+        found |= latest
+    return found
+
+
+def _jump(path: Path, node: int, atoms: Floats, born: NDArray[np.int64], used: int) -> int:
+    """Complete the services that end at this node by an atom of the law; return the number of atoms in use."""
+    ages = node - born[:used]
+    mass = path.weights.before[ages] - path.weights.after[ages]
+    if not np.any(mass > 0.0):
+        return used
+    path.before[node] = (path.S[node].copy(), path.D[node].copy())
+    done = np.zeros(atoms.shape[0])
+    for i in range(used):
+        done += atoms[:, i] * mass[i]
+    births = np.append(done[1:], 0.0)
+    path.D[node] += done
+    path.S[node] += births - done
+    atoms[:, used] = births
+    born[used] = node
+    return used + 1

@@ -1,0 +1,357 @@
+"""Exact simulation of one replica of the N-server network SQ(d)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.cell import Cell, check_count
+from sweep.grids import check_ages, check_levels, check_snapshots, check_times
+from sweep.initial import Initial
+from sweep.laws import Law
+from sweep.network import kernels
+from sweep.schema import dataset
+from sweep.seeds import Purpose, stream
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Random numbers drawn ahead, per stream; results do not depend on it.
+BLOCK = 1 << 14
+#: Levels the tables start with when their number is automatic.
+_LEVELS = 16
+#: Server indices come from 32-bit words.
+_LARGEST = 1 << 32
+
+
+def simulate(
+    *,
+    N: int,
+    d: int,
+    lam: float,
+    G: str | Law,
+    times: ArrayLike,
+    seed: int,
+    replica: int = 0,
+    levels: int | None = None,
+    arrivals: str | Law = "exponential",
+    initial: str | Initial = "empty",
+    replacement: bool = True,
+    fraction: float = 1.0,
+    snapshots: ArrayLike = (),
+    ages: ArrayLike | None = None,
+) -> xr.Dataset:
+    """Simulate one replica of the N-server network SQ(d), exactly.
+
+    N servers with infinite FCFS queues serve jobs of unit mean service time. A job arrives, samples d queues
+    uniformly and joins the shortest, ties uniformly; all but a share `fraction` of jobs join one uniform queue.
+    Paths are càdlàg: an event at a stored time counts there. Among simultaneous events departures come before
+    arrivals, and equal arrivals are served in the order they were generated.
+
+    Parameters
+    ----------
+    N
+        Number of servers, below 2³².
+    d
+        Queues sampled by an arrival, ≥ 1.
+    lam
+        Arrival rate per server λ > 0, in units of the service rate; λ ≥ 1 is simulated as well.
+    G
+        Service law, e.g. "lomax(beta=1.5)".
+    times
+        Increasing times ≥ 0 to store, shape (t,), in mean service times. The last is the horizon.
+    seed
+        Root seed ≥ 0. Together with the parameters above (but not `times`), those below that define the law, and
+        `replica` it determines the path; times, levels and snapshots only select what is seen of it.
+    replica
+        Which of the independent replicas, from 0.
+    levels
+        Queue lengths ℓ = 1 … `levels` to store; the longest queue seen at a stored time by default.
+    arrivals
+        Law of the gaps between arrivals, scaled to mean 1/(λN). The first gap is an ordinary one.
+    initial
+        "empty", or "lengths(2: 0.2, 3: 0.8)": exact proportions, all services fresh at time 0.
+    replacement
+        Whether the d queues are sampled with replacement.
+    fraction
+        Share p of arrivals that use d choices.
+    snapshots
+        Increasing times in [0, horizon] at which ages of jobs in service are taken.
+    ages
+        Increasing ages a ≥ 0 of the stored distributions; inf is appended. By default 65 ages from 0 to the last
+        snapshot.
+
+    Returns
+    -------
+    xarray.Dataset
+        S (t, level), D (t, level), X (t), E (t), all per server and dimensionless, and with `snapshots` also nu_cdf
+        (snapshot, level, age). X counts all jobs, and D the completions from queues of length ≥ ℓ just before,
+        whatever `levels` is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument of the wrong type or outside its range, before anything is computed.
+
+    Notes
+    -----
+    The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The hydrodynamic
+    limit of a randomized load balancing network, 2019. Service times are independent of routing, so each is drawn
+    when the job enters service, and the departures of a queue are applied when it is next probed: no event list.
+    A path costs O(λ N d · horizon) time and 16 bytes per server (28 with snapshots, and 12 per snapshot).
+
+    Examples
+    --------
+    >>> data = simulate(N=1000, d=2, lam=0.9, G="exponential", times=[0.0, 5.0, 10.0], seed=1, levels=3)
+    >>> dict(data.sizes)
+    {'t': 3, 'level': 3}
+    >>> bool(data.X[0] == 0), bool(abs(data.S.sel(t=10, level=1) - 0.9) < 0.05)
+    (True, True)
+    """
+    cell = Cell(
+        N=N, d=d, lam=lam, G=G, arrivals=arrivals, initial=initial, replacement=replacement, fraction=fraction
+    )  # type: ignore[arg-type]  # a cell turns text into laws and states
+    grid = check_times(times)
+    moments = check_snapshots(snapshots, float(grid[-1]))
+    bounds = check_ages(ages, moments)
+    path = run_path(
+        cell,
+        times=grid,
+        seed=check_count("seed", seed, 0),
+        replica=check_count("replica", replica, 0),
+        levels=check_levels(levels),
+        snapshots=moments,
+    )
+    arrays = path.arrays(bounds)
+    coordinates = {
+        "t": grid,
+        "level": np.arange(1, path.levels + 1),
+        "snapshot": moments,
+        "age": bounds,
+    }
+    return dataset("network", arrays, coordinates)
+
+
+def run_replica(
+    cell: Cell,
+    *,
+    times: Floats,
+    seed: int,
+    replica: int,
+    levels: int,
+    snapshots: Floats,
+    ages: Floats,
+) -> dict[str, Floats]:
+    """Return the arrays of one replica: what `simulate` labels, for arguments that are checked already."""
+    path = run_path(cell, times=times, seed=seed, replica=replica, levels=levels, snapshots=snapshots)
+    return path.arrays(ages)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """What was seen of a path: event counts by time bin and level, and ages and lengths at each snapshot.
+
+    `arrivals` and `departures` have shape (t, level + 1), cumulated in time; the last column holds all levels above.
+    `ages` and `lengths` have shape (snapshot, N); the age of an idle server is 0.
+    """
+
+    N: int
+    lengths0: NDArray[np.int32]
+    arrivals: Integers
+    departures: Integers
+    ages: Floats
+    lengths: NDArray[np.int32]
+
+    @property
+    def levels(self) -> int:
+        """Number of levels that are counted one by one."""
+        return self.arrivals.shape[1] - 1
+
+    def arrays(self, ages: Floats) -> dict[str, Floats]:
+        """Return S, D, X, E and, if there are snapshots, nu_cdf on `ages` (the last one inf), all per server."""
+        levels, N = self.levels, self.N
+        start = _at_least(np.bincount(self.lengths0, minlength=levels + 2)[1:])[:levels]
+        longer = start + self.arrivals[:, :levels] - self.departures[:, :levels]
+        total, gone = self.arrivals.sum(axis=1), self.departures.sum(axis=1)
+        arrays = {
+            "S": longer / N,
+            "D": _at_least(self.departures)[:, :levels] / N,
+            "X": (int(self.lengths0.sum(dtype=np.int64)) + total - gone) / N,
+            "E": total / N,
+        }
+        if len(self.ages):
+            arrays["nu_cdf"] = self._age_counts(ages) / N
+        return arrays
+
+    def _age_counts(self, ages: Floats) -> Integers:
+        """Queues of length ≥ ℓ that serve a job of age ≤ a, shape (snapshot, level, age)."""
+        counts = np.zeros((len(self.ages), self.levels + 1, ages.size), dtype=np.int64)
+        for k, (age, length) in enumerate(zip(self.ages, self.lengths, strict=True)):
+            busy = length > 0
+            column = np.searchsorted(ages, age[busy])
+            row = np.minimum(length[busy], self.levels + 1) - 1
+            cells = np.bincount(row.astype(np.int64) * ages.size + column, minlength=counts[k].size)
+            counts[k] = cells.reshape(counts[k].shape)
+        cumulated: Integers = counts[:, ::-1].cumsum(axis=1)[:, ::-1].cumsum(axis=2)
+        return cumulated[:, : self.levels]
+
+
+def run_path(
+    cell: Cell,
+    *,
+    times: Floats,
+    seed: int,
+    replica: int,
+    levels: int | None,
+    snapshots: Floats,
+    block: int = BLOCK,
+) -> Path:
+    """Run one replica for arguments that are checked already.
+
+    `levels=None` counts every level up to the longest queue at a stored time, at least 1.
+
+    Raises
+    ------
+    ValueError
+        More servers than routing words can name, or a start that N servers cannot take exactly.
+    """
+    if cell.N >= _LARGEST:
+        raise ValueError(f"N must be below 2**32, got {cell.N}")
+    lengths0 = cell.initial.lengths(cell.N)
+    supply = _Supply(cell, seed, replica, block)
+    rules, clock, bins = _rules(cell, times, snapshots, widen=levels is None), _clock(), _bins(times)
+    columns = (max(_LEVELS, cell.initial.longest) if levels is None else levels) + 1
+    counts = kernels.Counts(*(np.zeros((times.size + 1, columns), dtype=np.int64) for _ in range(2)))
+    watch = _watch(cell.N, snapshots)
+    servers = _servers(lengths0, supply)
+    chosen = np.zeros(0 if cell.replacement else cell.N if 2 * cell.d > cell.N else cell.d, dtype=np.int64)
+    draws = kernels.Draws(np.empty(0), np.empty(0), np.empty(0, dtype=np.uint32))
+    while True:
+        reason = kernels.run(rules, draws, clock, bins, counts, watch, servers, chosen)
+        if reason == kernels.DONE:
+            break
+        if reason == kernels.NEEDS_LEVELS:
+            counts = kernels.Counts(*(np.pad(table, ((0, 0), (0, columns))) for table in counts))
+            columns *= 2
+        else:
+            draws = supply.refill(draws, clock.used, reason)
+    arrivals, departures = (table[:-1].cumsum(axis=0) for table in counts)
+    if levels is None:
+        arrivals, departures = _trim(lengths0, arrivals, departures)
+    idle = watch.lengths == 0
+    return Path(
+        N=cell.N,
+        lengths0=lengths0,
+        arrivals=arrivals,
+        departures=departures,
+        ages=np.where(idle, 0.0, watch.ages),
+        lengths=watch.lengths,
+    )
+
+
+class _Supply:
+    """The three streams of a replica, drawn in blocks; what is unused of a block is kept."""
+
+    def __init__(self, cell: Cell, seed: int, replica: int, block: int) -> None:
+        self._laws = {Purpose.ARRIVALS: cell.arrivals, Purpose.SERVICES: cell.G}
+        self._streams = {
+            purpose: stream(seed, cell.key, replica, purpose)
+            for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
+        }
+        self._block = block
+
+    def services(self, size: int) -> Floats:
+        return self._laws[Purpose.SERVICES].sample(self._streams[Purpose.SERVICES], size)
+
+    def refill(self, draws: kernels.Draws, used: Integers, reason: int) -> kernels.Draws:
+        index = reason - kernels.NEEDS_GAPS
+        fresh: NDArray[Any]
+        if reason == kernels.NEEDS_GAPS:
+            fresh = self._laws[Purpose.ARRIVALS].sample(self._streams[Purpose.ARRIVALS], self._block)
+        elif reason == kernels.NEEDS_SERVICES:
+            fresh = self.services(self._block)
+        else:
+            raw = self._streams[Purpose.ROUTING].bit_generator.random_raw(self._block)
+            fresh = raw.astype("<u8").view("<u4")
+        buffers = list(draws)
+        buffers[index] = np.concatenate([buffers[index][used[index] :], fresh])
+        used[index] = 0
+        return kernels.Draws(*buffers)
+
+
+def _rules(cell: Cell, times: Floats, snapshots: Floats, widen: bool) -> kernels.Rules:
+    step = kernels.FLUSH_INTERVAL
+    return kernels.Rules(
+        N=cell.N,
+        d=cell.d,
+        reject=np.uint64(2**32 % cell.N),
+        gap_scale=1.0 / (cell.lam * cell.N),
+        fraction=cell.fraction,
+        replacement=cell.replacement,
+        end=step * max(1, math.ceil(float(times[-1]) / step)),
+        watched=snapshots.size > 0,
+        widen=widen,
+    )
+
+
+def _clock() -> kernels.Clock:
+    return kernels.Clock(
+        time=np.array([0.0, kernels.FLUSH_INTERVAL]),
+        used=np.zeros(3, dtype=np.int64),
+        place=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _bins(times: Floats) -> kernels.Bins:
+    horizon = float(times[-1])
+    buckets = 4 * times.size
+    scale = buckets / horizon if horizon > 0.0 else 0.0
+    # ⌊s · scale⌋ never decreases in s, rounding included: a time of an earlier bucket lies before any s of this one.
+    bucket_of_time = (times * scale).astype(np.int64)
+    guess = np.searchsorted(bucket_of_time, np.arange(bucket_of_time[-1] + 1))
+    return kernels.Bins(times=times, guess=guess.astype(np.int64), scale=scale, horizon=horizon)
+
+
+def _watch(N: int, snapshots: Floats) -> kernels.Watch:
+    servers = N if snapshots.size else 0
+    return kernels.Watch(
+        times=snapshots,
+        started=np.zeros(servers),
+        noted=np.zeros(servers, dtype=np.int64),
+        ages=np.zeros((snapshots.size, servers)),
+        lengths=np.zeros((snapshots.size, servers), dtype=np.int32),
+    )
+
+
+def _servers(lengths: NDArray[np.int32], supply: _Supply) -> NDArray[Any]:
+    servers = np.empty(lengths.size, dtype=kernels.SERVER)
+    servers["length"] = lengths
+    servers["completion"] = np.inf
+    busy = int(np.count_nonzero(lengths))
+    servers["completion"][:busy] = supply.services(busy)
+    return servers
+
+
+def _trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers) -> tuple[Integers, Integers]:
+    """Cut the tables behind the highest level seen at a stored time, the rest becoming the overflow column."""
+    columns = arrivals.shape[1]
+    start = _at_least(np.bincount(lengths0, minlength=columns + 1)[1:])
+    seen = np.flatnonzero((start[:columns] + arrivals - departures).any(axis=0))
+    levels = int(seen[-1]) + 1 if seen.size else 1
+    first, second = (
+        np.column_stack([table[:, :levels], table[:, levels:].sum(axis=1)]) for table in (arrivals, departures)
+    )
+    return first, second
+
+
+def _at_least(counts: Integers) -> Integers:
+    """Sum the last axis from the top: counts at exactly ℓ become counts at ℓ or more."""
+    return counts[..., ::-1].cumsum(axis=-1)[..., ::-1]

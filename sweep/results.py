@@ -1,0 +1,429 @@
+"""The cube of results: built from the shards of a store, loaded and exported."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import netCDF4
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.errors import StoreError
+from sweep.provenance import provenance_text, utc_now
+from sweep.schema import COORDINATES, GRID, GROUPS, LIMIT_GRID, Variable
+from sweep.store import NO_REPLICA, Place, Store, writing
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Position = tuple[int, ...]
+Array = NDArray[Any]
+
+#: Coordinates that are whole numbers; the others are float64, G is text.
+_WHOLE = ("N", "d", "replica", "level")
+_CHUNK_BYTES = 1 << 18
+_SLAB_BYTES = 1 << 28
+_ATTEMPTS = 20
+# The netCDF and HDF5 libraries crash when threads are in them together.
+_ONE_READER = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Axes of the cube, and which cell or limit belongs where.
+
+    Parameters
+    ----------
+    N, d, lam
+        Values of the numeric axes, increasing.
+    G
+        Service laws in the order of the spec.
+    cells
+        Key of the cell at each (iN, id, ilam, iG); positions may be absent.
+    limits
+        Key of the limit at each (id, ilam, iG).
+    replicas
+        Replicas of a cell.
+    t, level
+        Times and levels of the outputs.
+    snapshot, age
+        Times and ages of the age snapshots; without snapshots `nu_cdf` is left out.
+    attributes
+        Attributes of the whole, such as the title.
+
+    Raises
+    ------
+    ValueError
+        A numeric axis that does not increase, or a position outside the axes.
+    """
+
+    N: Sequence[int]
+    d: Sequence[int]
+    lam: Sequence[float]
+    G: Sequence[str]
+    cells: Mapping[Position, str]
+    limits: Mapping[Position, str]
+    replicas: int
+    t: ArrayLike
+    level: ArrayLike
+    snapshot: ArrayLike = ()
+    age: ArrayLike = (math.inf,)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("N", "d", "lam", "t", "level", "snapshot", "age"):
+            values = np.asarray(getattr(self, name))
+            if np.any(values[1:] <= values[:-1]):
+                raise ValueError(f"{name} must increase, got {values.tolist()}")
+        for dims, keys in ((GRID, self.cells), (LIMIT_GRID, self.limits)):
+            shape = tuple(len(getattr(self, dim)) for dim in dims)
+            for position in keys:
+                if len(position) != len(dims) or not all(
+                    0 <= i < n for i, n in zip(position, shape, strict=True)
+                ):
+                    raise ValueError(f"positions over {dims} must lie inside {shape}, got {position}")
+
+    def coordinate(self, dim: str) -> Array:
+        """Return the values of one axis."""
+        if dim == "G":
+            return np.array(self.G, dtype=object)
+        values = range(self.replicas) if dim == "replica" else getattr(self, dim)
+        return np.asarray(values, dtype=np.int64 if dim in _WHOLE else np.float64)
+
+    def variables(self, group: str) -> dict[str, Variable]:
+        """Return the variables of a group: the same for a partial store as for a finished one."""
+        snapshots = np.size(self.snapshot) > 0
+        return {
+            name: variable
+            for name, variable in GROUPS[group].items()
+            if snapshots or "age" not in variable.dims
+        }
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One group of shards to be laid out: its axes in front, and the key at each position."""
+
+    kind: str
+    leading: tuple[str, ...]
+    grid: int
+    keys: Mapping[Position, str]
+
+
+def consolidate(store: Store, layout: Layout) -> Path:
+    """Build the cube `results.nc` from what the store holds now.
+
+    The file is made aside and renamed, so that whoever holds the old one open keeps good bytes. Replicas that are
+    not stored are NaN; values are the same however they were batched into shards.
+
+    Parameters
+    ----------
+    store
+        The store; the caller holds its lock.
+    layout
+        Axes of the cube.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    StoreError
+        The disk is full or cannot be written, or a shard does not fit the layout.
+    """
+    aside = store.results.with_name(f"{store.results.name}.tmp")
+    with writing(store.results):
+        try:
+            with netCDF4.Dataset(aside, "w", format="NETCDF4") as file:
+                _write_root(file, store, layout)
+                network = store.index("network")
+                _write_group(
+                    file, store, layout, _Group("network", (*GRID, "replica"), 4, layout.cells), network
+                )
+                _write_group(
+                    file, store, layout, _Group("fluid", LIMIT_GRID, 3, layout.limits), store.index("fluid")
+                )
+                _write_cells(file, store, layout, network)
+            _install(aside, store.results)
+        finally:
+            aside.unlink(missing_ok=True)
+    return store.results
+
+
+def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
+    """Load the results of a sweep into memory.
+
+    No file stays open, and a run that replaces the results meanwhile does no harm.
+
+    Parameters
+    ----------
+    store
+        A store directory, or a file made by `sweep export`.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups `network`, `fluid` and `cells`, each with its own coordinates.
+
+    Raises
+    ------
+    StoreError
+        There are no results there, or they cannot be read.
+
+    Examples
+    --------
+    >>> load("nowhere")
+    Traceback (most recent call last):
+    ...
+    sweep.errors.StoreError: nowhere holds no results: give a store directory or an exported .nc file
+    """
+    path = _results_path(store)
+    for _ in range(_ATTEMPTS):
+        try:
+            before = _stamp(path)
+            tree = _read(path)
+            if _stamp(path) == before:
+                return tree
+        except FileNotFoundError:
+            raise _no_results(path, store) from None
+    raise StoreError(
+        f"{path} changed in each of {_ATTEMPTS} attempts to read it: load it again when the run rests"
+    )
+
+
+def export(store: str | os.PathLike[str] | Store, file: str | os.PathLike[str]) -> Path:
+    """Copy the results of a store into one file that needs nothing else.
+
+    Parameters
+    ----------
+    store
+        A store directory.
+    file
+        The copy; an existing file is replaced only by a whole one.
+
+    Raises
+    ------
+    StoreError
+        There are no results yet, or the copy cannot be written or read back.
+    ValueError
+        `file` is the store's own results file.
+    """
+    path, target = _results_path(store), Path(file)
+    if target.exists() and path.exists() and target.samefile(path):
+        raise ValueError(f"file must not be the results of the store itself, got {target}: give another name")
+    aside = target.with_name(f".{target.name}.tmp-{os.getpid()}")
+    with writing(target):
+        try:
+            try:
+                source = path.open("rb")
+            except FileNotFoundError:
+                raise _no_results(path, store) from None
+            with source, aside.open("wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 22)
+            _read(aside)
+            _install(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
+    return target
+
+
+def _results_path(store: str | os.PathLike[str] | Store) -> Path:
+    if isinstance(store, Store):
+        return store.results
+    path = Path(store)
+    return Store(path, {}).results if path.is_dir() else path
+
+
+def _no_results(path: Path, store: str | os.PathLike[str] | Store) -> StoreError:
+    if path.parent.is_dir() and (path.parent / "store.json").exists():
+        return StoreError(
+            f"{path.parent} holds no results yet: wait for the run to store its first, or run it"
+        )
+    return StoreError(f"{store} holds no results: give a store directory or an exported .nc file")
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(path: Path) -> xr.DataTree:
+    import xarray as xr
+
+    try:
+        with _ONE_READER, xr.open_datatree(path, engine="netcdf4") as tree:
+            # Encodings name chunks and fixed widths that would cut or slow what is saved from this tree later.
+            return tree.load().map_over_datasets(xr.Dataset.drop_encoding)
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StoreError(
+            f"{path} cannot be read as results ({error}): give a store directory or an exported file"
+        ) from error
+
+
+def _install(aside: Path, target: Path) -> None:
+    for path, flags in ((aside, os.O_RDWR), (target.parent, os.O_RDONLY)):
+        if path == target.parent:
+            os.replace(aside, target)
+        handle = os.open(path, flags)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_root(file: Any, store: Store, layout: Layout) -> None:
+    attributes = {
+        "title": store.path.name,
+        **layout.attributes,
+        "Conventions": "CF-1.11",
+        "history": f"{utc_now()} built from the shards of the store",
+        "provenance": provenance_text(),
+        "frame": json.dumps(store.frame),
+        "spec": store.spec_text,
+    }
+    file.setncatts(attributes)
+
+
+def _write_group(
+    file: Any, store: Store, layout: Layout, group: _Group, places: Mapping[tuple[str, int], Place]
+) -> None:
+    """Fill one group slab by slab, each shard of a slab read once."""
+    variables = layout.variables(group.kind)
+    target = file.createGroup(group.kind)
+    dims = dict.fromkeys(dim for variable in variables.values() for dim in variable.dims)
+    _write_coordinates(target, layout, (*group.leading, *dims))
+    for name, variable in variables.items():
+        _create(target, name, variable, group.leading)
+    shape = tuple(len(layout.coordinate(dim)) for dim in group.leading)
+    item = sum(8 * math.prod(len(layout.coordinate(dim)) for dim in v.dims) for v in variables.values())
+    for slab in _slabs(shape, item):
+        origins = tuple(part.start for part in slab)
+        sizes = tuple(part.stop - part.start for part in slab)
+        wanted: dict[Path, list[tuple[int, int]]] = {}
+        for position in product(*(range(part.start, part.stop) for part in slab)):
+            key = group.keys.get(position[: group.grid])
+            replica = position[group.grid] if len(position) > group.grid else NO_REPLICA
+            place = places.get((key, replica)) if key is not None else None
+            if place is not None:
+                offset = tuple(i - origin for i, origin in zip(position, origins, strict=True))
+                wanted.setdefault(place[0], []).append((int(np.ravel_multi_index(offset, sizes)), place[1]))
+        if wanted:
+            _fill(target, store, wanted, slab)
+
+
+def _fill(
+    target: Any, store: Store, wanted: Mapping[Path, Sequence[tuple[int, int]]], slab: tuple[slice, ...]
+) -> None:
+    names = [name for name in target.variables if name not in target.dimensions]
+    sizes = tuple(part.stop - part.start for part in slab)
+    blocks = {
+        name: np.full((math.prod(sizes), *target[name].shape[len(slab) :]), np.nan, target[name].dtype)
+        for name in names
+    }
+    for path, pairs in wanted.items():
+        shard = store.load_shard(path)
+        to, rows = np.array(pairs).T
+        for name, block in blocks.items():
+            values = shard.arrays.get(name)
+            if values is None:
+                continue
+            if values.shape[1:] != block.shape[1:]:
+                raise StoreError(
+                    f"shard {path} holds {name} of shape {values.shape[1:]} an item, the spec asks for "
+                    f"{block.shape[1:]}: give a new --store"
+                )
+            block[to] = values[rows]
+    for name, block in blocks.items():
+        target[name][slab] = block.reshape(*sizes, *block.shape[1:])
+
+
+def _slabs(shape: tuple[int, ...], item_bytes: int) -> Iterator[tuple[slice, ...]]:
+    """Cut the leading axes into blocks of at most `_SLAB_BYTES`, along the first axes first."""
+    steps = list(shape)
+    for axis, size in enumerate(shape):
+        rest = item_bytes * math.prod(shape[axis + 1 :])
+        steps[axis] = min(size, max(1, _SLAB_BYTES // max(1, rest)))
+        if steps[axis] > 1:
+            break
+    starts = (range(0, size, max(1, step)) for size, step in zip(shape, steps, strict=True))
+    for corner in product(*starts):
+        yield tuple(slice(a, min(a + n, size)) for a, n, size in zip(corner, steps, shape, strict=True))
+
+
+def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[tuple[str, int], Place]) -> None:
+    """Say of each cell what became of it; positions without a cell have an empty status."""
+    target = file.createGroup("cells")
+    _write_coordinates(target, layout, GRID)
+    shape = tuple(len(layout.coordinate(dim)) for dim in GRID)
+    failures = store.failures()
+    values = {
+        "status": np.full(shape, "", dtype=object),
+        "replicas": np.zeros(shape, dtype=np.int32),
+        "attempts": np.zeros(shape, dtype=np.int32),
+        "error": np.full(shape, "", dtype=object),
+    }
+    for position, key in layout.cells.items():
+        stored = sum((key, replica) in places for replica in range(layout.replicas))
+        failure = failures.get(key) or failures.get(layout.limits.get(position[1:], ""))
+        done = stored == layout.replicas
+        values["replicas"][position] = stored
+        values["status"][position] = "done" if done else "failed" if failure else "pending"
+        if failure is not None:
+            values["attempts"][position] = failure.attempts
+            values["error"][position] = failure.error
+    for name, array in values.items():
+        _create(target, name, layout.variables("cells")[name], GRID)[...] = array
+
+
+def _write_coordinates(target: Any, layout: Layout, dims: Sequence[str]) -> None:
+    for dim in dims:
+        values = layout.coordinate(dim)
+        target.createDimension(dim, len(values))
+        variable = target.createVariable(dim, str if dim == "G" else values.dtype, (dim,))
+        units, long_name = COORDINATES[dim]
+        variable.setncatts({"units": units, "long_name": long_name})
+        variable[...] = values
+
+
+def _create(target: Any, name: str, variable: Variable, leading: tuple[str, ...]) -> Any:
+    dims = (*leading, *variable.dims)
+    labels = {"units": variable.units, "long_name": variable.long_name}
+    if variable.dtype == "str":
+        made = target.createVariable(name, str, dims)
+    else:
+        shape = tuple(len(target.dimensions[dim]) for dim in dims)
+        dtype = np.dtype(variable.dtype)
+        made = target.createVariable(
+            name,
+            dtype,
+            dims,
+            zlib=True,
+            complevel=1,
+            shuffle=True,
+            chunksizes=_chunks(shape, dtype.itemsize),
+            fill_value=np.nan if dtype.kind == "f" else False,
+        )
+    made.setncatts(labels)
+    return made
+
+
+def _chunks(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    """Return a block of trailing axes of about `_CHUNK_BYTES`: a cell's replicas, several cells if tiny."""
+    chunks, inner = [], item_bytes
+    for size in reversed(shape):
+        chunks.append(min(size, max(1, _CHUNK_BYTES // inner)))
+        inner *= chunks[-1]
+    return tuple(reversed(chunks))

@@ -1,0 +1,533 @@
+"""The store of a sweep: immutable checked shards, its frame, its spec and its failures, in one directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import StoreError
+from sweep.schema import GROUPS, Variable
+from sweep.seeds import NUMBERS_VERSION
+
+#: Version of the layout of directory and files.
+FORMAT = 1
+FRAME_FILE, SPEC_FILE, RESULTS_FILE = "store.json", "spec.toml", "results.nc"
+#: Replica number of items that have none, such as limits.
+NO_REPLICA = -1
+
+_SHARD = re.compile(r"(?P<kind>[a-z]+)-[0-9a-f]{16}-(?P<digest>[0-9a-f]{32})\.nc")
+_KEY = re.compile(r"[0-9a-f]{32}")
+_TEMPORARY = ".tmp-"
+_CHUNK_BYTES = 1 << 20
+
+Array = NDArray[Any]
+Place = tuple[Path, int]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell or limit could not be computed, and how often it was tried."""
+
+    key: str
+    error: str
+    details: str
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one shard holds: an item a row, each a (key, replica) with its arrays."""
+
+    kind: str
+    keys: tuple[str, ...]
+    replicas: tuple[int, ...]
+    arrays: Mapping[str, Array]
+
+
+class Store:
+    """A store directory; made by `Store.create` or `Store.open`.
+
+    Reading needs no lock and may go on while a writer, which holds `StoreLock`, adds shards.
+
+    Attributes
+    ----------
+    path : Path
+        The directory.
+    frame : dict
+        What every shard has in common (study, seed, times, levels, …), as given to `create`.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = Store.create(folder.name, {"seed": 1}, 'name = "example"')
+    >>> key = "0123456789abcdef" * 2
+    >>> path = store.write_shard("network", [key, key], [0, 1], {"X": np.array([[0.0, 0.5], [0.0, 0.75]])})
+    >>> replicas, arrays = Store.open(folder.name).read("network", key)
+    >>> replicas.tolist(), arrays["X"].tolist()
+    ([0, 1], [[0.0, 0.5], [0.0, 0.75]])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], frame: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self.frame = dict(frame)
+        self._seen: dict[Path, tuple[tuple[int, ...], Shard | str]] = {}
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], frame: Mapping[str, Any], spec_text: str) -> Store:
+        """Make a store in a new or empty directory.
+
+        Parameters
+        ----------
+        path
+            The directory; its parents are made as well.
+        frame
+            What every shard will have in common: values that JSON can hold.
+        spec_text
+            The spec, as TOML.
+
+        Raises
+        ------
+        StoreError
+            The directory holds other files or is a store already, or cannot be written.
+        """
+        root = Path(path)
+        with writing(root):
+            root.mkdir(parents=True, exist_ok=True)
+            if (root / FRAME_FILE).exists():
+                raise StoreError(f"{root} is a sweep store already: open it, or give a new --store")
+            if any(not entry.name.startswith((".", "lock")) for entry in root.iterdir()):
+                raise StoreError(f"{root} holds other files: give a new or empty directory as --store")
+            for folder in ("shards", "failures"):
+                (root / folder).mkdir(exist_ok=True)
+        store = cls(root, json.loads(json.dumps(frame)))
+        store.write_spec(spec_text)
+        content = {"format": FORMAT, "numbers_version": NUMBERS_VERSION, "frame": store.frame}
+        _write_file(root / FRAME_FILE, json.dumps(content, indent=1).encode())  # last: now it is a store
+        return store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Store:
+        """Open an existing store.
+
+        Raises
+        ------
+        StoreError
+            Not a store, or one of another format or numbers version.
+        """
+        root = Path(path)
+        try:
+            content = json.loads((root / FRAME_FILE).read_text())
+            found, numbers, frame = content["format"], content["numbers_version"], dict(content["frame"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{root} is not a sweep store ({type(error).__name__} in {FRAME_FILE}): "
+                "give the directory named as --store of `sweep run`"
+            ) from error
+        if found != FORMAT:
+            raise StoreError(
+                f"{root} has store format {found}, this version reads {FORMAT}: use the version that made it"
+            )
+        if numbers != NUMBERS_VERSION:
+            raise StoreError(
+                f"{root} holds numbers of version {numbers}, this version makes {NUMBERS_VERSION}: "
+                "give a new --store, or use the version that made it"
+            )
+        return cls(root, frame)
+
+    @property
+    def spec_text(self) -> str:
+        """The spec as last run."""
+        return (self.path / SPEC_FILE).read_text()
+
+    @property
+    def results(self) -> Path:
+        """Where the cube is kept once there is one."""
+        return self.path / RESULTS_FILE
+
+    @property
+    def damaged(self) -> list[tuple[Path, str]]:
+        """Shards that are left out, and why; they stay where they are until set aside."""
+        return [(path, shard) for path, shard in self._scan().items() if isinstance(shard, str)]
+
+    def check_frame(self, frame: Mapping[str, Any]) -> None:
+        """Check that shards of `frame` can be added.
+
+        Raises
+        ------
+        StoreError
+            A field differs from the store's; names each with both values.
+        """
+        asked = json.loads(json.dumps(frame))
+        names = [name for name in {**self.frame, **asked} if self.frame.get(name) != asked.get(name)]
+        if names:
+            changes = "; ".join(
+                f"{name} {_difference(self.frame.get(name), asked.get(name))}" for name in names
+            )
+            raise StoreError(
+                f"store {self.path} was made with another frame: {changes}: give a new --store, or set it back"
+            )
+
+    def write_spec(self, text: str) -> None:
+        """Keep the spec as last run, TOML."""
+        _write_file(self.path / SPEC_FILE, text.encode())
+
+    def write_shard(
+        self,
+        kind: str,
+        keys: Sequence[str],
+        replicas: Sequence[int] | None,
+        arrays: Mapping[str, Array],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Store a batch of items in one shard, unless they are there already.
+
+        Parameters
+        ----------
+        kind
+            "network" or "fluid", a group of `sweep.schema.GROUPS`.
+        keys
+            Key of each item's cell or limit, 32 hexadecimal digits.
+        replicas
+            Replica number of each item; None for items that have none.
+        arrays
+            By variable name: an item axis, then the dimensions of the variable.
+        attributes
+            Text and numbers kept with them, such as provenance.
+
+        Returns
+        -------
+        Path
+            The shard.
+
+        Raises
+        ------
+        ValueError
+            Keys, replicas or shapes that do not fit each other or the schema.
+        StoreError
+            The disk is full or cannot be written; no part of the shard is left.
+        """
+        numbers = [NO_REPLICA] * len(keys) if replicas is None else [int(number) for number in replicas]
+        variables = _check_items(kind, keys, numbers, arrays)
+        identity = hashlib.sha256(json.dumps([kind, list(keys), numbers]).encode()).hexdigest()[:16]
+        for path in sorted(self._shards.glob(f"{kind}-{identity}-*.nc")):
+            if not isinstance(self._look(path), str):
+                return path
+        with writing(self._shards):
+            image = _encode(kind, keys, numbers, variables, dict(attributes or {}))
+        path = self._shards / f"{kind}-{identity}-{_digest(image)}.nc"
+        _write_file(path, image)
+        return path
+
+    def index(self, kind: str) -> dict[tuple[str, int], Place]:
+        """Return where each stored (key, replica) lies: shard and row; replica is −1 for items that have none.
+
+        Only complete shards whose bytes are as written count; the others are in `damaged`.
+        """
+        places: dict[tuple[str, int], Place] = {}
+        for path, shard in self._scan().items():
+            if isinstance(shard, Shard) and shard.kind == kind:
+                for row, item in enumerate(zip(shard.keys, shard.replicas, strict=True)):
+                    places.setdefault(item, (path, row))
+        return places
+
+    def read(self, kind: str, key: str) -> tuple[NDArray[np.int64], dict[str, Array]]:
+        """Return all stored replicas of one cell, or the one solve of a limit.
+
+        Returns
+        -------
+        replicas : ndarray, shape (item,)
+            Increasing; a single −1 for a limit.
+        arrays : dict
+            By variable name, shape (item, …); NaN where an item lacks a variable that another has.
+
+        Raises
+        ------
+        StoreError
+            Nothing is stored of it.
+        """
+        found = sorted((item[1], place) for item, place in self.index(kind).items() if item[0] == key)
+        if not found:
+            raise StoreError(f"store {self.path} holds no {kind} results of {key}: run the sweep first")
+        shards = {path: self.load_shard(path) for path in dict.fromkeys(place[0] for _, place in found)}
+        arrays: dict[str, Array] = {}
+        for position, (_, (path, row)) in enumerate(found):
+            for name, values in shards[path].arrays.items():
+                if name not in arrays:
+                    arrays[name] = np.full((len(found), *values.shape[1:]), np.nan, values.dtype)
+                arrays[name][position] = values[row]
+        return np.array([replica for replica, _ in found], dtype=np.int64), arrays
+
+    def load_shard(self, path: Path) -> Shard:
+        """Read a whole shard, its bytes checked.
+
+        Raises
+        ------
+        StoreError
+            It was damaged or removed since it was indexed.
+        """
+        try:
+            return _decode(path.name, path.read_bytes())
+        except (OSError, _DamageError) as error:
+            raise StoreError(
+                f"shard {path} cannot be read ({error}): run the sweep again to redo it"
+            ) from error
+
+    def set_damaged_aside(self) -> list[tuple[Path, str]]:
+        """Move damaged shards to `damaged/`, so that they are redone; return where they went, and why."""
+        moved = []
+        for path, reason in self.damaged:
+            target = self.path / "damaged" / path.name
+            with writing(target):
+                target.parent.mkdir(exist_ok=True)
+                os.replace(path, target)
+            moved.append((target, reason))
+        return moved
+
+    def remove_leftovers(self) -> list[Path]:
+        """Remove what a killed writer left half written; only for the holder of the lock."""
+        folders = (self.path, self._shards, self._failures)
+        left = [path for folder in folders for path in folder.glob(f"{_TEMPORARY}*")]
+        for path in left:
+            path.unlink(missing_ok=True)
+        return left
+
+    def record_failure(self, key: str, error: str, details: str, attempts: int) -> None:
+        """Keep that a cell or limit failed; replaces an earlier record of it."""
+        content = asdict(Failure(_check_key(key), error, details, attempts))
+        _write_file(self._failures / f"{key}.json", json.dumps(content, indent=1).encode())
+
+    def clear_failure(self, key: str) -> None:
+        """Forget a failure, if there was one."""
+        (self._failures / f"{_check_key(key)}.json").unlink(missing_ok=True)
+
+    def failures(self) -> dict[str, Failure]:
+        """Return the recorded failures by key."""
+        found = {}
+        for path in sorted(self._failures.glob("*.json")):
+            try:
+                failure = Failure(**json.loads(path.read_text()))
+            except FileNotFoundError:  # cleared since it was listed
+                continue
+            except (ValueError, TypeError):
+                failure = Failure(path.stem, f"the record {path} is damaged", "", 0)
+            found[failure.key] = failure
+        return found
+
+    @property
+    def _shards(self) -> Path:
+        return self.path / "shards"
+
+    @property
+    def _failures(self) -> Path:
+        return self.path / "failures"
+
+    def _scan(self) -> dict[Path, Shard | str]:
+        looks = {path: self._look(path) for path in sorted(self._shards.glob("[!.]*.nc"))}
+        return {path: look for path, look in looks.items() if look is not None}
+
+    def _look(self, path: Path) -> Shard | str | None:
+        """Return a shard's items without its arrays, or what is wrong with it; None if it is gone."""
+        try:
+            status = path.stat()
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if path not in self._seen or self._seen[path][0] != stamp:
+                self._seen[path] = (stamp, _inspect(path))
+        except FileNotFoundError:
+            return None
+        return self._seen[path][1]
+
+
+class _DamageError(Exception):
+    """Bytes that are not a complete shard; the text says what is wrong."""
+
+
+def _check_key(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"key must be 32 hexadecimal digits, got {key!r}")
+    return key
+
+
+def _check_items(
+    kind: str, keys: Sequence[str], replicas: Sequence[int], arrays: Mapping[str, Array]
+) -> dict[str, tuple[Variable, Array]]:
+    """Return schema entry and contiguous values of each array, if all fit each other."""
+    if kind not in GROUPS:
+        raise ValueError(f"kind must be one of {', '.join(GROUPS)}, got {kind!r}")
+    if len(keys) != len(replicas) or not keys:
+        raise ValueError(
+            f"keys and replicas must have one entry an item, got {len(keys)} and {len(replicas)}"
+        )
+    if len({(_check_key(key), replica) for key, replica in zip(keys, replicas, strict=True)}) < len(keys):
+        raise ValueError(f"items must differ, got one twice among {len(keys)}")
+    sizes = {"item": len(keys)}
+    variables = {}
+    for name, given in arrays.items():
+        if name not in GROUPS[kind]:
+            raise ValueError(f"variables of {kind} must be among {', '.join(GROUPS[kind])}, got {name!r}")
+        variable = GROUPS[kind][name]
+        values = np.ascontiguousarray(given, dtype=f"<{variable.dtype}")
+        dims = ("item", *variable.dims)
+        expected = tuple(sizes.setdefault(dim, size) for dim, size in zip(dims, values.shape, strict=False))
+        if values.ndim != len(dims) or values.shape != expected:
+            raise ValueError(
+                f"{name} must have dimensions {dims} with sizes {sizes}, got shape {values.shape}"
+            )
+        variables[name] = (variable, values)
+    return variables
+
+
+def _encode(
+    kind: str,
+    keys: Sequence[str],
+    replicas: Sequence[int],
+    variables: Mapping[str, tuple[Variable, Array]],
+    attributes: Mapping[str, Any],
+) -> bytes:
+    """Return a shard as the bytes of a netCDF-4 file, made in memory so that the disk sees whole files only."""
+    names = np.frombuffer("".join(keys).encode(), "S1").reshape(len(keys), 32)
+    content: dict[str, tuple[tuple[str, ...], Array, Mapping[str, str]]] = {
+        "key": (("item", "hex"), names, {"long_name": "identity of the parameters"}),
+        "replica": (
+            ("item",),
+            np.asarray(replicas, "<i4"),
+            {"long_name": "replica, counted from 0; −1 if none"},
+        ),
+    }
+    for name, (variable, values) in variables.items():
+        labels = {"units": variable.units, "long_name": variable.long_name}
+        content[name] = (("item", *variable.dims), values, labels)
+    file = netCDF4.Dataset("shard", "w", format="NETCDF4", memory=_CHUNK_BYTES)
+    for name, (dims, values, labels) in content.items():
+        for dim, size in zip(dims, values.shape, strict=True):
+            if dim not in file.dimensions:
+                file.createDimension(dim, size)
+        row = max(1, values[0].nbytes)
+        chunks = (min(len(keys), max(1, _CHUNK_BYTES // row)), *values.shape[1:])
+        target = file.createVariable(
+            name,
+            values.dtype,
+            dims,
+            zlib=True,
+            complevel=1,
+            shuffle=True,
+            chunksizes=chunks,
+            fill_value=False,
+        )
+        target.setncatts(labels)
+        target[...] = values
+    checksum = _checksum({name: values for name, (_, values, _) in content.items()})
+    file.setncatts({**attributes, "kind": kind, "checksum": checksum})
+    file.setncattr("complete", np.int32(1))
+    return bytes(file.close())
+
+
+def _decode(name: str, image: bytes) -> Shard:
+    """Return the items of a shard from its bytes.
+
+    The name holds a digest of the bytes, compared first, since the HDF5 library may crash on damaged ones.
+    """
+    match = _SHARD.fullmatch(name)
+    if match is None:
+        raise _DamageError("its name is not that of a shard")
+    if _digest(image) != match["digest"]:
+        raise _DamageError("its bytes are not those that were written")
+    with netCDF4.Dataset(name, memory=image) as file:
+        file.set_auto_mask(False)
+        arrays = {variable: np.asarray(file[variable][...]) for variable in file.variables}
+        complete, checksum = getattr(file, "complete", 0), getattr(file, "checksum", "")
+    if complete != 1:
+        raise _DamageError("it is not marked complete")
+    if checksum != _checksum(arrays):
+        raise _DamageError("its arrays do not match their checksum")
+    keys = arrays.pop("key").tobytes().decode()
+    replicas = arrays.pop("replica").tolist()
+    return Shard(
+        match["kind"], tuple(keys[i : i + 32] for i in range(0, len(keys), 32)), tuple(replicas), arrays
+    )
+
+
+def _inspect(path: Path) -> Shard | str:
+    try:
+        shard = _decode(path.name, path.read_bytes())
+    except _DamageError as error:
+        return str(error)
+    return Shard(shard.kind, shard.keys, shard.replicas, {})
+
+
+def _digest(image: bytes) -> str:
+    return hashlib.sha256(image).hexdigest()[:32]
+
+
+def _checksum(arrays: Mapping[str, Array]) -> str:
+    """Return the SHA-256 of names, types, shapes and bytes of all arrays, in order of name."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        values = arrays[name]
+        total.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
+        total.update(np.ascontiguousarray(values).data)
+    return total.hexdigest()
+
+
+def _difference(mine: Any, asked: Any) -> str:
+    if isinstance(mine, list) and isinstance(asked, list) and len(mine) == len(asked):
+        place = next(place for place, pair in enumerate(zip(mine, asked, strict=True)) if pair[0] != pair[1])
+        return f"[{place}] = {mine[place]!r}, now {asked[place]!r}"
+    return f"= {_short(mine)}, now {_short(asked)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 4:
+        return f"{len(value)} values from {value[0]!r} to {value[-1]!r}"
+    return repr(value)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the operating system or netCDF says of a full or forbidden disk into a StoreError."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        home = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+        free = shutil.disk_usage(home).free
+        raise StoreError(
+            f"{path} cannot be written ({error}), {free:,} bytes are free on that disk: "
+            "make room or allow writing there, then run again; nothing stored is lost"
+        ) from error
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is seen whole or not at all, even after a power cut."""
+    aside = path.with_name(f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
+    with writing(path):
+        try:
+            with aside.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,112 @@
+"""Parameters are canonical, checked when made, and keyed by what defines the law alone."""
+
+import pytest
+
+from sweep.cell import Cell, Limit, canonical
+from sweep.initial import parse_initial
+from sweep.routing import chord_slope, phi
+from sweep.seeds import Purpose, digest, stream
+
+BASE = {"N": 100, "d": 2, "lam": 0.3, "G": "exponential"}
+
+
+def test_the_key_does_not_depend_on_how_numbers_are_typed():
+    assert Cell(**BASE).key == Cell(**{**BASE, "N": 100.0, "lam": 3 * 0.1, "d": True + 1}).key
+    assert canonical(0.1 + 0.2) == 0.3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"N": 101},
+        {"d": 3},
+        {"lam": 0.31},
+        {"G": "lomax(beta=1.5)"},
+        {"arrivals": "deterministic"},
+        {"initial": "lengths(1: 0.5)"},
+        {"replacement": False},
+        {"fraction": 0.5},
+    ],
+)
+def test_every_law_defining_parameter_changes_the_key(change):
+    assert Cell(**BASE).key != Cell(**{**BASE, **change}).key
+
+
+def test_cells_of_different_N_share_their_limit():
+    assert Cell(**BASE).limit.key == Cell(**{**BASE, "N": 10, "replacement": False}).limit.key
+    assert Cell(**BASE).limit == Limit(d=2, lam=0.3, G="exponential")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"N": 0}, ValueError, "N must be at least 1, got 0"),
+        ({"N": True}, TypeError, "N must be a whole number, got True"),
+        ({"d": "two"}, TypeError, "d must be a whole number, got 'two'"),
+        ({"lam": 0.0}, ValueError, "lam must be positive and finite, got 0.0"),
+        ({"lam": "0.5"}, TypeError, "lam must be a number, got '0.5'"),
+        ({"fraction": -0.1}, ValueError, "fraction must lie in [0, 1], got -0.1"),
+        ({"replacement": 1}, TypeError, "replacement must be true or false, got 1"),
+        ({"replacement": False, "d": 101}, ValueError, "d must be at most N without replacement"),
+        ({"initial": 3}, TypeError, "initial must be text"),
+    ],
+)
+def test_an_impossible_parameter_is_named_with_its_value(change, error, text):
+    with pytest.raises(error) as caught:
+        Cell(**{**BASE, **change})
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("full", "must be an initial state, got 'full'"),
+        ("lengths(2)", "must list length: proportion, got '2'"),
+        ("lengths(2: x)", "must list length: proportion, got '2: x'"),
+        ("lengths(2: 1e)", "must list length: proportion, got '2: 1e'"),
+        ("lengths(2: 0.2, 2: 0.3)", "must name each length once, got 2 twice"),
+        ("lengths(2: 1.2)", "must have proportions in [0, 1], got 1.2"),
+        ("lengths(2: 0.7, 1: 0.7)", "must have proportions that sum to at most 1"),
+    ],
+)
+def test_a_bad_initial_state_is_refused(text, fault):
+    with pytest.raises(ValueError, match="initial") as caught:
+        parse_initial(text)
+    assert fault in str(caught.value)
+
+
+def test_an_initial_state_reads_back_and_fills_the_queues_exactly():
+    initial = parse_initial("lengths( 3:0.8 , 2: 0.20)")
+    assert parse_initial(str(initial)) == initial
+    assert initial.longest == 3
+    assert sorted(initial.lengths(10).tolist()) == [2, 2] + [3] * 8
+    assert initial.tails(4).tolist() == pytest.approx([1.0, 1.0, 0.8, 0.0], abs=1e-15)
+    assert parse_initial("lengths(0: 1)") == parse_initial("empty")
+
+
+def test_proportions_that_N_cannot_meet_are_refused():
+    with pytest.raises(ValueError, match=r"initial must give whole numbers of queues.*N = 7"):
+        parse_initial("lengths(2: 0.5)").lengths(7)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+def test_the_chord_slope_is_the_difference_quotient_of_phi(d, fraction):
+    x, y = 0.8, 0.3
+    slope = (phi(x, d, fraction) - phi(y, d, fraction)) / (x - y)
+    assert chord_slope(x, y, d, fraction) == pytest.approx(slope, rel=1e-14)
+    tangent = (1 - fraction) + fraction * d * x ** (d - 1)
+    assert chord_slope(x, x, d, fraction) == pytest.approx(tangent, rel=1e-14)
+
+
+def test_streams_depend_on_seed_cell_replica_and_purpose_alone():
+    key, other = digest("a"), digest("b")
+    first = stream(1, key, 0, Purpose.ROUTING).integers(2**63, size=4).tolist()
+    assert stream(1, key, 0, Purpose.ROUTING).integers(2**63, size=4).tolist() == first
+    for seed, cell, replica, purpose in [
+        (2, key, 0, Purpose.ROUTING),
+        (1, other, 0, Purpose.ROUTING),
+        (1, key, 1, Purpose.ROUTING),
+        (1, key, 0, Purpose.SERVICES),
+    ]:
+        assert stream(seed, cell, replica, purpose).integers(2**63, size=4).tolist() != first

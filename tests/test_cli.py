@@ -1,0 +1,121 @@
+"""The command: what it prints, and with which code it ends."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import xarray as xr
+
+from tests.test_run import toml
+
+SMALL = {"N": [10], "d": [2], "replicas": 2, "G": ["exponential"]}
+
+
+def command(*arguments, columns=80):
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "sweep.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    path = toml(folder, **SMALL)
+    ended = command("run", path, "--store", folder / "store", "--engine", "serial")
+    assert ended.returncode == 0, ended.stderr
+    return folder, ended
+
+
+def test_plan_shows_what_a_run_would_take_and_fits_80_columns(tmp_path):
+    ended = command("plan", toml(tmp_path))
+    assert ended.returncode == 0
+    for word in ("cells", "replicas", "limits", "time", "memory", "arrays"):
+        assert word in ended.stdout
+    assert max(map(len, ended.stdout.splitlines())) <= 80
+
+
+def test_plan_with_a_store_counts_only_what_it_lacks(finished):
+    folder, _ = finished
+    ended = command("plan", folder / "spec.toml", "--store", folder / "store")
+    assert "0 to compute, 2 stored" in ended.stdout
+
+
+def test_a_bad_spec_ends_with_2_and_lists_every_fault(tmp_path):
+    path = toml(tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace("replicas = 4", "replicas = -1").replace("N = [10, 40]", "n = [10]"))
+    for arguments in (("plan", path), ("run", path, "--store", tmp_path / "store")):
+        ended = command(*arguments)
+        assert ended.returncode == 2
+        assert "Traceback" not in ended.stderr
+        assert "run.replicas must be at least 1, got -1" in ended.stderr
+        assert "grid.n is not a key of the spec (did you mean N?)" in ended.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_run_says_what_it_did_and_where(finished):
+    folder, ended = finished
+    assert "1 of 1 cells done; computed 2 replicas and 1 limits" in ended.stdout
+    assert str(folder / "store" / "results.nc") in ended.stdout
+
+
+def test_status_counts_what_is_stored(finished):
+    folder, _ = finished
+    ended = command("status", folder / "store")
+    assert ended.returncode == 0
+    assert "small: 1 of 1 cells done, 2 of 2 replicas" in ended.stdout
+
+
+def test_status_of_something_else_ends_with_3(tmp_path):
+    ended = command("status", tmp_path)
+    assert ended.returncode == 3
+    assert "not a sweep store" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_export_writes_one_file_that_plain_xarray_reads(finished, tmp_path):
+    folder, _ = finished
+    file = tmp_path / "mine.nc"
+    assert command("export", folder / "store", file).returncode == 0
+    with (
+        xr.open_dataset(file, group="network") as network,
+        xr.open_dataset(folder / "store" / "results.nc", group="network") as stored,
+    ):
+        assert network.identical(stored)
+
+
+def test_a_changed_frame_ends_with_3_and_a_cure(finished, tmp_path):
+    folder, _ = finished
+    ended = command(
+        "run", toml(tmp_path, **SMALL, horizon=5.0), "--store", folder / "store", "--engine", "serial"
+    )
+    assert ended.returncode == 3
+    assert "horizon" in ended.stderr
+    assert "--store" in ended.stderr
+
+
+def test_an_unknown_engine_ends_with_2(tmp_path):
+    ended = command("run", toml(tmp_path, **SMALL), "--store", tmp_path / "store", "--engine", "cloud")
+    assert ended.returncode == 2
+    assert "engine must be one of" in ended.stderr
+
+
+def test_help_names_every_command():
+    ended = command("--help")
+    assert ended.returncode == 0
+    for name in ("plan", "run", "status", "export"):
+        assert name in ended.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("rum",), ("run",), ("plan", "--wrong")])
+def test_a_misused_command_ends_with_2(arguments):
+    ended = command(*arguments)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,182 @@
+"""Plans hold every missing replica once, in batches of about equal cost; the scheduler keeps order and blame."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.cell import Limit
+from sweep.plan import Batch, make_plan, replica_seconds
+from sweep.scheduler import MAX_DEATHS, Scheduler
+from sweep.spec import parse_spec
+from sweep.task import Outcome
+
+TABLES = {
+    "name": "plan",
+    "study": "transient",
+    "seed": 1,
+    "grid": {"N": [10, 1000, 100000], "d": [1, 2], "lam": [0.5, 0.9], "G": ["exponential"]},
+    "run": {"horizon": 10.0, "times": 11, "levels": 4, "replicas": 16},
+}
+
+
+def spec(**changes):
+    tables = copy.deepcopy(TABLES)
+    tables["grid"].update(changes.pop("grid", {}))
+    tables["run"].update(changes)
+    return parse_spec(tables)
+
+
+def replicas_in(plan):
+    return [(cell.key, n) for batch in plan.batches for cell, numbers in batch.items for n in numbers]
+
+
+@given(data=st.data(), workers=st.integers(1, 64))
+def test_every_missing_replica_is_planned_once(data, workers):
+    everything = {(cell.key, n) for cell in spec().cells() for n in range(16)}
+    stored = data.draw(st.sets(st.sampled_from(sorted(everything))))
+    planned = replicas_in(make_plan(spec(), stored_replicas=stored, workers=workers))
+    assert len(planned) == len(set(planned))
+    assert set(planned) == everything - stored
+
+
+def test_limits_are_solved_once_for_all_N_and_only_if_missing():
+    plan = make_plan(spec())
+    assert len(plan.limits) == len(plan.missing_limits) == 4
+    first = plan.limits[0]
+    assert first not in make_plan(spec(), stored_limits={first.key}).missing_limits
+
+
+def test_small_replicas_are_batched_and_large_ones_are_not():
+    batches = make_plan(spec(grid={"N": [10]}, replicas=500), workers=2).batches
+    assert len(batches) <= 2
+    large = make_plan(spec(grid={"N": [10**8]}, replicas=3), workers=2)
+    assert all(batch.replicas == 1 for batch in large.batches)
+
+
+def test_batches_of_a_long_run_cost_about_the_same():
+    plan = make_plan(spec(replicas=4000), workers=2)
+    costs = [plan.batch_task(batch).cost for batch in plan.batches]
+    dearest = max(replica_seconds(cell, 10.0) for cell in plan.cells)
+    assert len(costs) >= 8
+    assert max(costs) - np.median(costs) <= dearest
+
+
+def test_estimates_grow_with_the_work():
+    small, large = make_plan(spec()), make_plan(spec(replicas=32))
+    assert large.seconds > small.seconds
+    assert large.stored_bytes > small.stored_bytes
+    bigger = make_plan(spec(grid={"N": [10**8]}))
+    assert bigger.memory > 20 * 10**8
+
+
+def test_the_size_of_the_arrays_is_counted():
+    plan = make_plan(spec(grid={"N": [10], "d": [1], "lam": [0.5]}, replicas=3))
+    numbers = 11 * (2 * 4 + 2) + 1  # S and D over levels, X and E, S_sup
+    assert plan.stored_bytes == 8 * (3 + 1) * numbers
+
+
+def arrays(task):
+    return Outcome(task=task, arrays={})
+
+
+def failed(task, lost=False):
+    return Outcome(task=task, error="boom", lost=lost)
+
+
+def drain(scheduler, fate=arrays):
+    names, failures = [], []
+    while (task := scheduler.next_task()) is not None:
+        names.append(task.name)
+        failures += scheduler.settle(fate(task))
+    return names, failures
+
+
+def test_limits_come_first_and_batches_wait_for_theirs():
+    plan = make_plan(spec(), workers=2)
+    scheduler = Scheduler(plan, load_limit=lambda key: {})
+    firsts = [scheduler.next_task() for _ in plan.missing_limits]
+    assert all(task.name.startswith("limit ") for task in firsts)
+    assert scheduler.next_task() is None
+    for task in firsts:
+        scheduler.settle(arrays(task))
+    names, failures = drain(scheduler)
+    assert len(names) == len(plan.batches)
+    assert failures == []
+
+
+def test_the_longest_batch_goes_first():
+    plan = make_plan(spec(replicas=4000), workers=2)
+    solved = make_plan(spec(replicas=4000), stored_limits={limit.key for limit in plan.limits}, workers=2)
+    scheduler = Scheduler(solved, load_limit=lambda key: {})
+    costs = []
+    while (task := scheduler.next_task()) is not None:
+        costs.append(task.cost)
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_one_bad_cell_of_a_batch_is_found_and_the_others_are_done():
+    plan = make_plan(spec(grid={"N": [10, 20, 30], "lam": [0.5], "d": [2]}, replicas=2))
+    (batch,) = plan.batches
+    bad = batch.items[1][0]
+    scheduler = Scheduler(plan, load_limit=lambda key: {})
+    done = []
+
+    def fate(task):
+        work = scheduler.batch(task)
+        if isinstance(work, Batch) and any(cell == bad for cell, _ in work.items):
+            return failed(task)
+        if isinstance(work, Batch):
+            done.extend(cell for cell, _ in work.items)
+        return arrays(task)
+
+    _, failures = drain(scheduler, fate)
+    assert [failure.cell for failure in failures] == [bad]
+    assert failures[0].error == "boom"
+    assert len(done) == 2
+
+
+def test_a_cell_that_kills_its_worker_is_given_up_after_a_few_deaths():
+    plan = make_plan(spec(grid={"N": [10], "lam": [0.5], "d": [2]}, replicas=2))
+    scheduler = Scheduler(plan, load_limit=lambda key: {})
+    deaths = []
+
+    def fate(task):
+        if isinstance(scheduler.batch(task), Batch):
+            deaths.append(task.name)
+            return failed(task, lost=True)
+        return arrays(task)
+
+    _, failures = drain(scheduler, fate)
+    assert len(deaths) == MAX_DEATHS
+    assert failures[0].attempts == MAX_DEATHS
+
+
+def test_a_limit_that_fails_fails_its_own_cells_alone():
+    plan = make_plan(spec())
+    bad = plan.limits[2]
+    scheduler = Scheduler(plan, load_limit=lambda key: {})
+
+    def fate(task):
+        work = scheduler.batch(task)
+        return failed(task) if isinstance(work, Limit) and work.key == bad.key else arrays(task)
+
+    _, failures = drain(scheduler, fate)
+    assert {failure.cell for failure in failures} == {c for c in plan.cells if c.limit == bad}
+    assert all("limit" in failure.error and "boom" in failure.error for failure in failures)
+
+
+def test_shared_limits_are_loaded_once():
+    loads = []
+    scheduler = Scheduler(make_plan(spec()), load_limit=lambda key: loads.append(key) or {"S": np.zeros(1)})
+    assert scheduler.shared("a") is scheduler.shared("a")
+    assert loads == ["a"]
+
+
+@pytest.mark.parametrize("N", [10, 10**6])
+def test_the_cost_of_a_replica_is_linear_in_time(N):
+    cell = make_plan(spec(grid={"N": [N]})).cells[0]
+    short, long = replica_seconds(cell, 10.0), replica_seconds(cell, 20.0)
+    assert 1.0 < long / short <= 2.0

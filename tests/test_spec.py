@@ -1,0 +1,160 @@
+"""A spec is read whole, is canonical, and every fault of a bad one is named at once."""
+
+import copy
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.errors import SpecError
+from sweep.spec import DEFAULT_LEVELS, parse_spec, read_spec
+
+GOOD = {
+    "name": "small",
+    "study": "transient",
+    "seed": 1,
+    "grid": {"N": [20, 50], "d": [1, 2], "lam": [0.5], "G": ["exponential", "erlang(k=2)"]},
+    "run": {"horizon": 4.0, "times": 5, "levels": 4, "replicas": 3, "snapshots": [2.0, 4.0]},
+}
+
+
+def changed(**changes):
+    """Return GOOD with dotted keys changed, e.g. changed(**{"grid.N": [0]})."""
+    tables = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        *tables_above, key = path.split(".")
+        table = tables
+        for name in tables_above:
+            table = table[name]
+        table[key] = value
+    return tables
+
+
+def faults(tables):
+    with pytest.raises(SpecError) as caught:
+        parse_spec(tables)
+    return caught.value.errors
+
+
+def test_a_good_spec_gives_every_cell_of_the_grid_once():
+    cells = parse_spec(GOOD).cells()
+    assert len(cells) == 8
+    assert len({cell.key for cell in cells}) == 8
+    assert {(cell.N, cell.d, cell.lam, str(cell.G)) for cell in cells} == {
+        (N, d, 0.5, G) for N in (20, 50) for d in (1, 2) for G in ("exponential", "erlang(k=2)")
+    }
+
+
+def test_a_count_of_times_covers_the_horizon_and_a_list_is_taken_as_it_is():
+    assert parse_spec(GOOD).times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert parse_spec(changed(**{"run.times": [0.5, 3.0]})).times.tolist() == [0.5, 3.0]
+
+
+def test_the_toml_of_a_spec_reads_back_to_it():
+    spec = parse_spec(GOOD)
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+
+
+@given(
+    lam=st.lists(st.floats(0.01, 5.0), min_size=1, max_size=4),
+    N=st.lists(st.integers(2, 10**6), min_size=1, max_size=4),
+    seed=st.integers(0, 2**64),
+)
+def test_any_spec_reads_back_from_its_toml(lam, N, seed):
+    spec = parse_spec(changed(**{"grid.lam": lam, "grid.N": N, "seed": seed}))
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+
+
+def test_two_ways_of_writing_a_number_are_one_grid_point():
+    cells = parse_spec(changed(**{"grid.lam": [0.3, 3 * 0.1], "grid.N": [20, 20.0]})).cells()
+    assert len(cells) == 4
+
+
+def test_cases_add_points_to_the_grid_or_stand_alone():
+    case = {"N": 7, "d": 3, "lam": 0.25, "G": "deterministic"}
+    both = parse_spec({**GOOD, "cases": [case, {"N": 20, "d": 1, "lam": 0.5, "G": "exponential"}]})
+    assert len(both.cells()) == 9
+    alone = {key: value for key, value in GOOD.items() if key != "grid"}
+    assert [cell.N for cell in parse_spec({**alone, "cases": [case]}).cells()] == [7]
+
+
+def test_what_may_grow_is_not_in_the_frame():
+    frame = parse_spec(GOOD).frame()
+    assert "replicas" not in frame
+    assert "grid" not in frame
+    assert frame == parse_spec(changed(**{"run.replicas": 9, "grid.N": [5]})).frame()
+    assert frame != parse_spec(changed(**{"run.horizon": 5.0})).frame()
+
+
+def test_levels_have_a_stated_default():
+    tables = copy.deepcopy(GOOD)
+    del tables["run"]["levels"]
+    assert parse_spec(tables).run.levels == DEFAULT_LEVELS
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("study", "transientt", "study must be 'transient', got 'transientt'"),
+        ("seed", -1, "seed must be at least 0, got -1"),
+        ("seed", 1.5, "seed must be a whole number, got 1.5"),
+        ("name", "", "name must have at least 1 character, got ''"),
+        ("grid.N", [0], "grid.N must be at least 1, got 0"),
+        ("grid.N", [], "grid.N must have at least one value, got []"),
+        ("grid.N", [True], "grid.N must be a whole number, got True"),
+        ("grid.d", [1.5], "grid.d must be a whole number, got 1.5"),
+        ("grid.lam", [-0.5], "grid.lam must be positive and finite, got -0.5"),
+        ("grid.lam", [float("nan")], "grid.lam must be positive and finite, got nan"),
+        ("grid.lam", ["fast"], "grid.lam must be a number, got 'fast'"),
+        ("grid.G", ["exponental"], "did you mean 'exponential'?"),
+        ("grid.n", [20], "grid.n is not a key of the spec (did you mean N?); keys here: N, d, lam, G"),
+        ("run.times", [2.0, 1.0], "run.times must increase, got 1 after 2"),
+        ("run.times", [0.0, 5.0], "times must not be later than the horizon 4, got 5"),
+        ("run.times", 1, "run.times must be at least 2, got 1"),
+        ("run.snapshots", [5.0], "snapshots must not be later than the horizon 4, got 5"),
+        ("run.ages", [1.0, 0.5], "ages must increase, got 0.5 after 1"),
+        ("run.replicas", 0, "run.replicas must be at least 1, got 0"),
+        ("run.horizon", 0.0, "run.horizon must be greater than 0, got 0.0"),
+        ("run.fraction", 1.5, "run.fraction must lie in [0, 1], got 1.5"),
+        ("run.initial", "full", "initial must be an initial state, got 'full'"),
+        ("run.arrivals", "poisson", "run.arrivals must name a law, got 'poisson'"),
+    ],
+)
+def test_a_fault_is_named_with_its_value(path, value, text):
+    (line,) = faults(changed(**{path: value}))
+    assert text in line
+
+
+def test_every_fault_is_listed_at_once():
+    lines = faults(changed(**{"grid.N": [0, 20], "run.replicas": -1, "study": "x", "run.levls": 3}))
+    assert len(lines) == 4
+
+
+def test_missing_tables_are_named():
+    assert "run must be given, got none" in faults({"name": "x", "study": "transient", "seed": 1})
+    lonely = {key: value for key, value in GOOD.items() if key != "grid"}
+    assert faults(lonely) == ("grid must be given, got none: write a [grid] table or [[cases]]",)
+
+
+def test_cells_that_cannot_be_are_named():
+    lines = faults(changed(**{"run.replacement": False, "grid.d": [30], "grid.N": [20]}))
+    assert lines == ("d must be at most N without replacement, got d = 30 with N = 20",)
+    lines = faults(changed(**{"run.initial": "lengths(1: 0.333)", "grid.N": [50]}))
+    assert "initial must give whole numbers of queues" in lines[0]
+
+
+def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
+    path = tmp_path / "broken.toml"
+    path.write_text("name = \n")
+    with pytest.raises(SpecError, match="the spec must be TOML"):
+        read_spec(path)
+    with pytest.raises(SpecError, match="the spec file must be readable text"):
+        read_spec(tmp_path / "absent.toml")
+
+
+def test_values_are_plain_numbers():
+    spec = parse_spec(changed(**{"grid.N": [np.int64(20)], "grid.lam": [np.float64(0.5)]}))
+    assert type(spec.cells()[0].N) is int
+    assert type(spec.cells()[0].lam) is float
