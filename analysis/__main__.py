@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.rates import CONFIDENCE, RateFit, fit_rate, rate_table
@@ -28,8 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         import sweep
 
-        if not Path(options.store).exists():
-            raise FileNotFoundError(f"store must exist, got {options.store}: no such file or directory")
         tree = sweep.load(options.store)
         fits = fit_rate(tree, options.quantity, options.statistic)
         rows = list(rate_table(fits))

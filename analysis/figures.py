@@ -47,7 +47,7 @@ PIXELS = 1200  # width of a saved raster image
 
 _AXES = ("d", "lam", "G")
 _LEGEND_ROW = 0.21  # inches
-_WIDE_LABEL = 22  # characters of a series' name that still fit half of the width
+_WIDE_LABEL = 26  # characters of a series' name that still fit half of the width
 
 
 @dataclass(frozen=True, kw_only=True)

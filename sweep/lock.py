@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from sweep.errors import LockError, StoreError
 
@@ -26,13 +26,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class StoreLock:
     """The right to write to a store, held for the length of a `with` block.
 
-    The lock is a file of JSON with host, process, its start, the time and the command. It is taken over when its
-    owner ran on this host and is gone; an owner on another host cannot be asked and is believed.
+    The lock is a file of JSON with host, process, its start, the time and the command. It is taken over when
+    its owner ran on this host and is gone; an owner on another host cannot be asked and is believed.
 
     Parameters
     ----------
     path
         An existing store directory.
+    command
+        What the lock says its owner does; by default the command line of this process.
 
     Raises
     ------
@@ -52,25 +54,26 @@ class StoreLock:
     False
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], command: str | None = None) -> None:
         self.file = Path(path) / LOCK_FILE
+        self._command = " ".join(sys.argv) if command is None else command
         self._content = b""
         self._pid = 0
 
     def __enter__(self) -> StoreLock:
-        content = json.dumps(_identity()).encode()
+        content = json.dumps(_identity(self._command)).encode()
         aside = self.file.with_name(f".{LOCK_FILE}-{os.getpid()}-{secrets.token_hex(4)}")
         try:
             _write(aside, content)
             try:
                 while not _made(aside, self.file):
-                    _refuse_or_take_over(aside, self.file)
+                    _refuse_or_take_over(self.file)
             finally:
                 aside.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
-                f"the lock {self.file} cannot be made ({error}): choose a --store on a disk that you may write to "
-                "and that allows hard links"
+                f"the lock {self.file} cannot be made ({error}): "
+                "choose a --store on a disk that you may write to and that allows hard links"
             ) from error
         self._content, self._pid = content, os.getpid()
         return self
@@ -111,11 +114,11 @@ def _made(aside: Path, file: Path) -> bool:
     return True
 
 
-def _refuse_or_take_over(aside: Path, file: Path) -> None:
+def _refuse_or_take_over(file: Path) -> None:
     """Remove the lock of a dead owner, or raise; returns as well if the lock changed meanwhile.
 
-    Contenders that found the same dead owner come here one at a time: the old file is held by `flock`, and whoever
-    gets it next sees that the name no longer leads to it.
+    Contenders that found the same dead owner come here one at a time: the old file is held by `flock`, and
+    whoever gets it next sees that the name no longer leads to it.
     """
     try:
         handle = os.open(file, os.O_RDONLY)
@@ -154,10 +157,10 @@ def _refusal(file: Path, owner: dict[str, Any] | None) -> LockError:
 def _describe(owner: dict[str, Any] | None) -> str:
     if owner is None:
         return "an owner whose lock file cannot be read"
-    return f"process {owner['pid']} on {owner['host']} since {owner['time']} ({owner['command']})"
+    return f"pid {owner['pid']} on {owner['host']} since {owner['time']} ({owner['command']})"
 
 
-def _identity() -> dict[str, Any]:
+def _identity(command: str) -> dict[str, Any]:
     boot, start = _start(psutil.Process())
     return {
         "host": socket.gethostname(),
@@ -165,12 +168,12 @@ def _identity() -> dict[str, Any]:
         "boot": boot,
         "start": start,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": " ".join(sys.argv)[:200],
+        "command": command[:200],
     }
 
 
 def _start(process: psutil.Process) -> tuple[str, float]:
-    """Return this boot of the machine and the process's start in seconds after it: no clock adjustment shifts them."""
+    """Return this boot of the machine and the process's start in seconds after it, which no clock shifts."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
     return boot, process.create_time() - psutil.boot_time()
 
@@ -188,7 +191,7 @@ def _is_gone(owner: dict[str, Any]) -> bool:
         return False
     except psutil.NoSuchProcess:
         return True
-    return boot != owner["boot"] or abs(start - owner["start"]) > _SAME_START
+    return bool(boot != owner["boot"] or abs(start - owner["start"]) > _SAME_START)
 
 
 def _parse(content: bytes) -> dict[str, Any] | None:
@@ -198,11 +201,8 @@ def _parse(content: bytes) -> dict[str, Any] | None:
         owner = json.loads(content)
     except ValueError:
         return None
-    if not isinstance(owner, dict) or any(
-        not isinstance(owner.get(name), kind) for name, kind in types.items()
-    ):
-        return None
-    return owner
+    fits = isinstance(owner, dict) and all(isinstance(owner.get(name), kind) for name, kind in types.items())
+    return owner if fits else None
 
 
 def _read(file: Path) -> bytes | None:

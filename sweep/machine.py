@@ -56,7 +56,7 @@ def available_memory(root: Path = Path("/")) -> int:
 
     Raises nothing: where no limit is found, what the machine has available counts.
     """
-    import psutil
+    import psutil  # type: ignore[import-untyped,unused-ignore]
 
     free = int(psutil.virtual_memory().available)
     for folder in _groups(root, "memory"):

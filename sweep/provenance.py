@@ -7,6 +7,7 @@ import platform
 import socket
 import subprocess
 import time
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ def provenance() -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain values that JSON can hold: `versions` (by distribution, and python), `numbers_version`, `commit`
-        (None outside a checkout), `modified` (whether tracked files differ from it), `host`, `platform`, `libc`,
-        `cpu`, `vector_units`, `time` (UTC).
+        Plain values that JSON can hold: `versions` (by distribution, and python), `numbers_version`,
+        `commit` (None outside a checkout), `modified` (whether tracked files differ from it), `host`,
+        `platform`, `libc`, `cpu`, `vector_units`, `time` (UTC).
 
     Examples
     --------
@@ -48,7 +49,7 @@ def provenance() -> dict[str, Any]:
         "platform": platform.platform(),
         "libc": " ".join(platform.libc_ver()).strip(),
         "cpu": _cpu_model(),
-        "vector_units": np.show_config(mode="dicts")["SIMD Extensions"]["found"],  # type: ignore[index]
+        "vector_units": _vector_units(),
         "time": utc_now(),
     }
 
@@ -70,8 +71,9 @@ def _version(name: str) -> str | None:
         return None
 
 
+@cache  # what this process runs is what was there when it began
 def _commit(root: Path) -> tuple[str | None, bool | None]:
-    """Return the commit of the checkout whose root is `root`, and whether its tracked files differ from it."""
+    """Return the commit of the checkout with this root, and whether its tracked files differ from it."""
     top = _git(root, "rev-parse", "--show-toplevel")
     # Installed packages may lie inside another project's checkout, whose commit says nothing of them.
     if top is None or Path(top).resolve() != root:
@@ -88,6 +90,12 @@ def _git(root: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):  # no git, no checkout, no commit
         return None
     return done.stdout.strip()
+
+
+def _vector_units() -> list[str]:
+    """Return the instruction sets beyond the baseline that NumPy found on this machine."""
+    found: list[str] = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return found
 
 
 def _cpu_model() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sweep.errors import StoreError
 from sweep.provenance import provenance_text, utc_now
 from sweep.schema import COORDINATES, GRID, GROUPS, LIMIT_GRID, Variable
-from sweep.store import NO_REPLICA, Place, Store, writing
+from sweep.store import NO_REPLICA, Place, Store, replacing, writing
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -115,22 +114,23 @@ class _Group:
 
     kind: str
     leading: tuple[str, ...]
-    grid: int
     keys: Mapping[Position, str]
 
 
-def consolidate(store: Store, layout: Layout) -> Path:
+def consolidate(store: Store, layout: Layout, target: Path | None = None) -> Path:
     """Build the cube `results.nc` from what the store holds now.
 
-    The file is made aside and renamed, so that whoever holds the old one open keeps good bytes. Replicas that are
-    not stored are NaN; values are the same however they were batched into shards.
+    The file is made aside and renamed, so that whoever holds the old one open keeps good bytes. Replicas that
+    are not stored are NaN; values are the same however they were batched into shards.
 
     Parameters
     ----------
     store
-        The store; the caller holds its lock.
+        The store.
     layout
         Axes of the cube.
+    target
+        The file, by default the store's `results.nc`, which only the holder of its lock may write.
 
     Returns
     -------
@@ -142,23 +142,15 @@ def consolidate(store: Store, layout: Layout) -> Path:
     StoreError
         The disk is full or cannot be written, or a shard does not fit the layout.
     """
-    aside = store.results.with_name(f"{store.results.name}.tmp")
-    with writing(store.results):
-        try:
-            with netCDF4.Dataset(aside, "w", format="NETCDF4") as file:
-                _write_root(file, store, layout)
-                network = store.index("network")
-                _write_group(
-                    file, store, layout, _Group("network", (*GRID, "replica"), 4, layout.cells), network
-                )
-                _write_group(
-                    file, store, layout, _Group("fluid", LIMIT_GRID, 3, layout.limits), store.index("fluid")
-                )
-                _write_cells(file, store, layout, network)
-            _install(aside, store.results)
-        finally:
-            aside.unlink(missing_ok=True)
-    return store.results
+    target = store.results if target is None else target
+    network, fluid = store.index("network"), store.index("fluid")
+    root = _attributes(store, layout)
+    with writing(target), replacing(target) as aside, netCDF4.Dataset(aside, "w", format="NETCDF4") as file:
+        file.setncatts(root)
+        _write_group(file, store, layout, _Group("network", (*GRID, "replica"), layout.cells), network)
+        _write_group(file, store, layout, _Group("fluid", LIMIT_GRID, layout.limits), fluid)
+        _write_cells(file, store, layout, network)
+    return target
 
 
 def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
@@ -222,19 +214,14 @@ def export(store: str | os.PathLike[str] | Store, file: str | os.PathLike[str]) 
     path, target = _results_path(store), Path(file)
     if target.exists() and path.exists() and target.samefile(path):
         raise ValueError(f"file must not be the results of the store itself, got {target}: give another name")
-    aside = target.with_name(f".{target.name}.tmp-{os.getpid()}")
-    with writing(target):
-        try:
-            try:
-                source = path.open("rb")
-            except FileNotFoundError:
-                raise _no_results(path, store) from None
-            with source, aside.open("wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 22)
-            _read(aside)
-            _install(aside, target)
-        finally:
-            aside.unlink(missing_ok=True)
+    try:
+        source = path.open("rb")
+    except FileNotFoundError:
+        raise _no_results(path, store) from None
+    with source, writing(target), replacing(target) as aside:
+        with aside.open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 22)
+        _read(aside)
     return target
 
 
@@ -273,28 +260,15 @@ def _read(path: Path) -> xr.DataTree:
         ) from error
 
 
-def _install(aside: Path, target: Path) -> None:
-    for path, flags in ((aside, os.O_RDWR), (target.parent, os.O_RDONLY)):
-        if path == target.parent:
-            os.replace(aside, target)
-        handle = os.open(path, flags)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _write_root(file: Any, store: Store, layout: Layout) -> None:
-    attributes = {
+def _attributes(store: Store, layout: Layout) -> dict[str, str]:
+    return {
         "title": store.path.name,
         **layout.attributes,
         "Conventions": "CF-1.11",
         "history": f"{utc_now()} built from the shards of the store",
         "provenance": provenance_text(),
-        "frame": json.dumps(store.frame),
-        "spec": store.spec_text,
+        "spec": store.spec_path.read_text(encoding="utf-8"),
     }
-    file.setncatts(attributes)
 
 
 def _write_group(
@@ -309,14 +283,13 @@ def _write_group(
         _create(target, name, variable, group.leading)
     shape = tuple(len(layout.coordinate(dim)) for dim in group.leading)
     item = sum(8 * math.prod(len(layout.coordinate(dim)) for dim in v.dims) for v in variables.values())
-    for slab in _slabs(shape, item):
+    for slab in _slabs(group.leading, shape, item):
         origins = tuple(part.start for part in slab)
         sizes = tuple(part.stop - part.start for part in slab)
         wanted: dict[Path, list[tuple[int, int]]] = {}
         for position in product(*(range(part.start, part.stop) for part in slab)):
-            key = group.keys.get(position[: group.grid])
-            replica = position[group.grid] if len(position) > group.grid else NO_REPLICA
-            place = places.get((key, replica)) if key is not None else None
+            *grid, replica = position if "replica" in group.leading else (*position, NO_REPLICA)
+            place = places.get((group.keys.get(tuple(grid), ""), replica))
             if place is not None:
                 offset = tuple(i - origin for i, origin in zip(position, origins, strict=True))
                 wanted.setdefault(place[0], []).append((int(np.ravel_multi_index(offset, sizes)), place[1]))
@@ -350,15 +323,19 @@ def _fill(
         target[name][slab] = block.reshape(*sizes, *block.shape[1:])
 
 
-def _slabs(shape: tuple[int, ...], item_bytes: int) -> Iterator[tuple[slice, ...]]:
-    """Cut the leading axes into blocks of at most `_SLAB_BYTES`, along the first axes first."""
+def _slabs(dims: tuple[str, ...], shape: tuple[int, ...], item_bytes: int) -> Iterator[tuple[slice, ...]]:
+    """Cut the leading axes into blocks of at most `_SLAB_BYTES`.
+
+    Limits are kept apart before sizes N are: a shard mostly holds replicas of one limit, so it is read once.
+    """
     steps = list(shape)
-    for axis, size in enumerate(shape):
-        rest = item_bytes * math.prod(shape[axis + 1 :])
-        steps[axis] = min(size, max(1, _SLAB_BYTES // max(1, rest)))
+    rest = item_bytes * math.prod(shape)
+    for axis in sorted(range(len(dims)), key=lambda axis: (dims[axis] not in LIMIT_GRID, axis)):
+        rest //= shape[axis]
+        steps[axis] = min(shape[axis], max(1, _SLAB_BYTES // rest))
         if steps[axis] > 1:
             break
-    starts = (range(0, size, max(1, step)) for size, step in zip(shape, steps, strict=True))
+    starts = (range(0, size, step) for size, step in zip(shape, steps, strict=True))
     for corner in product(*starts):
         yield tuple(slice(a, min(a + n, size)) for a, n, size in zip(corner, steps, shape, strict=True))
 
@@ -377,7 +354,7 @@ def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[tuple[
     }
     for position, key in layout.cells.items():
         stored = sum((key, replica) in places for replica in range(layout.replicas))
-        failure = failures.get(key) or failures.get(layout.limits.get(position[1:], ""))
+        failure = failures.get(key)
         done = stored == layout.replicas
         values["replicas"][position] = stored
         values["status"][position] = "done" if done else "failed" if failure else "pending"

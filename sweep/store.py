@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import StoreError
+from sweep.lock import LOCK_FILE, StoreLock, lock_owner
+from sweep.provenance import provenance_text
 from sweep.schema import GROUPS, Variable
 from sweep.seeds import NUMBERS_VERSION
 
@@ -30,7 +33,7 @@ NO_REPLICA = -1
 
 _SHARD = re.compile(r"(?P<kind>[a-z]+)-[0-9a-f]{16}-(?P<digest>[0-9a-f]{32})\.nc")
 _KEY = re.compile(r"[0-9a-f]{32}")
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"
 _CHUNK_BYTES = 1 << 20
 
 Array = NDArray[Any]
@@ -105,19 +108,17 @@ class Store:
         StoreError
             The directory holds other files or is a store already, or cannot be written.
         """
-        root = Path(path)
-        with writing(root):
-            root.mkdir(parents=True, exist_ok=True)
-            if (root / FRAME_FILE).exists():
-                raise StoreError(f"{root} is a sweep store already: open it, or give a new --store")
-            if any(not entry.name.startswith((".", "lock")) for entry in root.iterdir()):
-                raise StoreError(f"{root} holds other files: give a new or empty directory as --store")
-            for folder in ("shards", "failures"):
-                (root / folder).mkdir(exist_ok=True)
-        store = cls(root, json.loads(json.dumps(frame)))
-        store.write_spec(spec_text)
+        store = cls(path, json.loads(json.dumps(frame)))
         content = {"format": FORMAT, "numbers_version": NUMBERS_VERSION, "frame": store.frame}
-        _write_file(root / FRAME_FILE, json.dumps(content, indent=1).encode())  # last: now it is a store
+        file = store.path / FRAME_FILE
+        if file.exists():
+            raise StoreError(f"{store.path} is a sweep store already: open it, or give a new --store")
+        with writing(store.path):
+            store.path.mkdir(parents=True, exist_ok=True)
+            if any(entry.name != LOCK_FILE and entry.name[0] != "." for entry in store.path.iterdir()):
+                raise StoreError(f"{store.path} holds other files: give a new or empty directory as --store")
+        _write_file(file, json.dumps(content).encode())
+        store.write_spec(spec_text)
         return store
 
     @classmethod
@@ -131,7 +132,7 @@ class Store:
         """
         root = Path(path)
         try:
-            content = json.loads((root / FRAME_FILE).read_text())
+            content = json.loads((root / FRAME_FILE).read_text(encoding="utf-8"))
             found, numbers, frame = content["format"], content["numbers_version"], dict(content["frame"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -150,9 +151,9 @@ class Store:
         return cls(root, frame)
 
     @property
-    def spec_text(self) -> str:
-        """The spec as last run."""
-        return (self.path / SPEC_FILE).read_text()
+    def spec_path(self) -> Path:
+        """The spec as last run, TOML."""
+        return self.path / SPEC_FILE
 
     @property
     def results(self) -> Path:
@@ -163,6 +164,30 @@ class Store:
     def damaged(self) -> list[tuple[Path, str]]:
         """Shards that are left out, and why; they stay where they are until set aside."""
         return [(path, shard) for path, shard in self._scan().items() if isinstance(shard, str)]
+
+    @contextmanager
+    def lock(self, command: str | None = None) -> Iterator[None]:
+        """Hold the right to write, and first remove what a killed writer left half written.
+
+        Parameters
+        ----------
+        command
+            What the lock says its owner does; by default the command line of this process.
+
+        Raises
+        ------
+        LockError
+            Another writer holds it.
+        """
+        with StoreLock(self.path, command):
+            for folder in (self.path, self._shards, self._failures):
+                for path in folder.glob(f"{TEMPORARY}*"):
+                    path.unlink(missing_ok=True)
+            yield
+
+    def lock_owner(self) -> str | None:
+        """Return who writes to the store now, in words; None if nobody does."""
+        return lock_owner(self.path)
 
     def check_frame(self, frame: Mapping[str, Any]) -> None:
         """Check that shards of `frame` can be added.
@@ -175,16 +200,14 @@ class Store:
         asked = json.loads(json.dumps(frame))
         names = [name for name in {**self.frame, **asked} if self.frame.get(name) != asked.get(name)]
         if names:
-            changes = "; ".join(
-                f"{name} {_difference(self.frame.get(name), asked.get(name))}" for name in names
-            )
+            changes = [f"{name} {_difference(self.frame.get(name), asked.get(name))}" for name in names]
             raise StoreError(
-                f"store {self.path} was made with another frame: {changes}: give a new --store, or set it back"
+                f"store {self.path} was made with {'; '.join(changes)}: give a new --store, or set it back"
             )
 
     def write_spec(self, text: str) -> None:
         """Keep the spec as last run, TOML."""
-        _write_file(self.path / SPEC_FILE, text.encode())
+        _write_file(self.spec_path, text.encode())
 
     def write_shard(
         self,
@@ -207,7 +230,7 @@ class Store:
         arrays
             By variable name: an item axis, then the dimensions of the variable.
         attributes
-            Text and numbers kept with them, such as provenance.
+            Text and numbers kept with them; provenance is added.
 
         Returns
         -------
@@ -218,6 +241,8 @@ class Store:
         ------
         ValueError
             Keys, replicas or shapes that do not fit each other or the schema.
+        TypeError
+            An attribute that is neither text nor a number.
         StoreError
             The disk is full or cannot be written; no part of the shard is left.
         """
@@ -225,16 +250,16 @@ class Store:
         variables = _check_items(kind, keys, numbers, arrays)
         identity = hashlib.sha256(json.dumps([kind, list(keys), numbers]).encode()).hexdigest()[:16]
         for path in sorted(self._shards.glob(f"{kind}-{identity}-*.nc")):
-            if not isinstance(self._look(path), str):
+            if isinstance(self._look(path), Shard):
                 return path
-        with writing(self._shards):
-            image = _encode(kind, keys, numbers, variables, dict(attributes or {}))
+        labels = {"provenance": provenance_text(), **_check_attributes(attributes or {})}
+        image = _encode(kind, keys, numbers, variables, labels)
         path = self._shards / f"{kind}-{identity}-{_digest(image)}.nc"
         _write_file(path, image)
         return path
 
     def index(self, kind: str) -> dict[tuple[str, int], Place]:
-        """Return where each stored (key, replica) lies: shard and row; replica is −1 for items that have none.
+        """Return in which shard and row each stored (key, replica) lies; replica is −1 for items without one.
 
         Only complete shards whose bytes are as written count; the others are in `damaged`.
         """
@@ -298,14 +323,6 @@ class Store:
             moved.append((target, reason))
         return moved
 
-    def remove_leftovers(self) -> list[Path]:
-        """Remove what a killed writer left half written; only for the holder of the lock."""
-        folders = (self.path, self._shards, self._failures)
-        left = [path for folder in folders for path in folder.glob(f"{_TEMPORARY}*")]
-        for path in left:
-            path.unlink(missing_ok=True)
-        return left
-
     def record_failure(self, key: str, error: str, details: str, attempts: int) -> None:
         """Keep that a cell or limit failed; replaces an earlier record of it."""
         content = asdict(Failure(_check_key(key), error, details, attempts))
@@ -320,7 +337,7 @@ class Store:
         found = {}
         for path in sorted(self._failures.glob("*.json")):
             try:
-                failure = Failure(**json.loads(path.read_text()))
+                failure = Failure(**json.loads(path.read_text(encoding="utf-8")))
             except FileNotFoundError:  # cleared since it was listed
                 continue
             except (ValueError, TypeError):
@@ -360,6 +377,13 @@ def _check_key(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ValueError(f"key must be 32 hexadecimal digits, got {key!r}")
     return key
+
+
+def _check_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, value in attributes.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise TypeError(f"attribute {name} must be text or a number, got {value!r}: give it as JSON text")
+    return attributes
 
 
 def _check_items(
@@ -409,8 +433,11 @@ def _encode(
         ),
     }
     for name, (variable, values) in variables.items():
-        labels = {"units": variable.units, "long_name": variable.long_name}
-        content[name] = (("item", *variable.dims), values, labels)
+        content[name] = (
+            ("item", *variable.dims),
+            values,
+            {"units": variable.units, "long_name": variable.long_name},
+        )
     file = netCDF4.Dataset("shard", "w", format="NETCDF4", memory=_CHUNK_BYTES)
     for name, (dims, values, labels) in content.items():
         for dim, size in zip(dims, values.shape, strict=True):
@@ -454,17 +481,18 @@ def _decode(name: str, image: bytes) -> Shard:
         raise _DamageError("it is not marked complete")
     if checksum != _checksum(arrays):
         raise _DamageError("its arrays do not match their checksum")
-    keys = arrays.pop("key").tobytes().decode()
-    replicas = arrays.pop("replica").tolist()
-    return Shard(
-        match["kind"], tuple(keys[i : i + 32] for i in range(0, len(keys), 32)), tuple(replicas), arrays
-    )
+    text = arrays.pop("key").tobytes().decode()
+    keys = tuple(sys.intern(text[i : i + 32]) for i in range(0, len(text), 32))
+    replicas = tuple(arrays.pop("replica").tolist())
+    return Shard(match["kind"], keys, replicas, arrays)
 
 
 def _inspect(path: Path) -> Shard | str:
     try:
         shard = _decode(path.name, path.read_bytes())
-    except _DamageError as error:
+    except FileNotFoundError:
+        raise
+    except (_DamageError, OSError) as error:
         return str(error)
     return Shard(shard.kind, shard.keys, shard.replicas, {})
 
@@ -511,22 +539,29 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _write_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is seen whole or not at all, even after a power cut."""
-    aside = path.with_name(f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
-    with writing(path):
-        try:
-            with aside.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+    """Write a file so that it is seen whole or not at all."""
+    with writing(path), replacing(path) as aside:
+        if not path.parent.exists():
+            path.parent.mkdir(exist_ok=True)
+            _sync(path.parent.parent)
+        aside.write_bytes(content)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name to write aside, which then replaces `path`, even after a power cut; nothing is left on error."""
+    aside = path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
+    try:
+        yield aside
+        _sync(aside)
+        os.replace(aside, path)
+        _sync(path.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,42 +13,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
+Payload = Mapping[str, Any]
 Shared = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
-def draw(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def draw(payload: Payload, _: Shared) -> Arrays:
     """Random bits that depend on the seed alone."""
     rng = np.random.default_rng(payload["seed"])
     return {"bits": rng.integers(2**63, size=payload["size"]), "normal": rng.standard_normal(payload["size"])}
 
 
-def add(payload: Mapping[str, Any], shared: Shared) -> Arrays:
-    """The sum of everything shared, and what is shared."""
+def add(payload: Payload, shared: Shared) -> Arrays:
+    """The sum of everything shared, and its names."""
     total = sum(array["x"].sum() for array in shared.values())
     return {"total": np.array(total + payload["add"]), "names": np.array(sorted(shared))}
 
 
-def fail(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def fail(payload: Payload, _: Shared) -> Arrays:
     raise ArithmeticError(f"no result for {payload['what']}")
 
 
-def leave(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def leave(payload: Payload, _: Shared) -> Arrays:
     """End the worker, at once and without a word."""
     os._exit(payload["code"])
 
 
-def stop(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def stop(payload: Payload, _: Shared) -> Arrays:
     raise SystemExit(payload["code"])
 
 
-def kill(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def kill(_: Payload, __: Shared) -> Arrays:
     """End the worker as the kernel does when memory is short."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("still here")
 
 
-def nap(payload: Mapping[str, Any], shared: Shared) -> Arrays:
-    """Sleep; note the process in a folder, if one is given, before, and the interval."""
+def nap(payload: Payload, _: Shared) -> Arrays:
+    """Sleep; leave the process's number in a folder, if one is given, before."""
     if "folder" in payload:
         Path(payload["folder"], str(os.getpid())).touch()
     began = time.time()
@@ -57,34 +57,34 @@ def nap(payload: Mapping[str, Any], shared: Shared) -> Arrays:
     return {"interval": np.array([began, time.time()]), "pid": np.array(os.getpid())}
 
 
-def spin(payload: Mapping[str, Any], shared: Shared) -> Arrays:
-    """Hold the interpreter in compiled code for ever, so that no thread of the worker can run."""
+def spin(payload: Payload, _: Shared) -> Arrays:
+    """Hold the interpreter for minutes within one operation, so that no thread of the worker can run."""
     Path(payload["folder"], str(os.getpid())).touch()
-    return {"n": np.array(pow(3, 10**9))}
+    return {"digits": np.array(pow(3, 10**9).bit_length())}
 
 
-def threads(payload: Mapping[str, Any], shared: Shared) -> Arrays:
-    """The settings of thread pools, and the threads there are."""
-    names = [name for name in payload["names"] if os.environ.get(name) != "1"]
-    np.ones((300, 300)) @ np.ones((300, 300))
-    tasks = len(os.listdir("/proc/self/task"))
+def threads(payload: Payload, _: Shared) -> Arrays:
+    """The variables that do not say one thread, and how many threads a matrix product adds."""
+    wrong = [name for name in payload["names"] if os.environ.get(name) != "1"]
+    before = len(os.listdir("/proc/self/task"))
+    np.ones((400, 400)) @ np.ones((400, 400))
     return {
-        "wrong": np.array(names, dtype=str),
-        "python": np.array(threading.active_count()),
-        "os": np.array(tasks),
+        "wrong": np.array(wrong, dtype=str),
+        "added": np.array(len(os.listdir("/proc/self/task")) - before),
     }
 
 
-def allocate(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def allocate(_: Payload, __: Shared) -> Arrays:
     """Allocate without bound."""
     blocks = []
     while True:
-        blocks.append(np.ones(2**24))
+        blocks.append(np.ones(2**22))
 
 
-def unsendable(payload: Mapping[str, Any], shared: Shared) -> Arrays:
+def unsendable(_: Payload, __: Shared) -> Arrays:
     return {"x": lambda: 0}  # type: ignore[dict-item]
 
 
-def environment(payload: Mapping[str, Any], shared: Shared) -> Arrays:
-    return {"pid": np.array(os.getpid()), "big": np.zeros(payload["size"])}
+def process(payload: Payload, _: Shared) -> Arrays:
+    """The process's number, and as many zeros as asked for."""
+    return {"pid": np.array(os.getpid()), "zeros": np.zeros(payload.get("size", 0))}

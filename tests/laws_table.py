@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy import stats
 
-from sweep.laws import Law, parse_law
+from sweep.laws import LAWS, Law, parse_law
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _lognormal(sigma: float) -> Any:
     return stats.lognorm(sigma, scale=math.exp(-(sigma**2) / 2.0))
 
 
-#: Law text → the same law from scipy.stats; `deterministic` has none there and is tested by its own closed forms.
+#: Law text → the same law from scipy.stats, which has none for `deterministic`.
 REFERENCES: dict[str, Any] = {
     "exponential": stats.expon(),
     **{f"erlang(k={k})": stats.erlang(k, scale=1.0 / k) for k in (1, 2, 4, 200)},
@@ -70,3 +71,23 @@ LAW_OF: dict[str, Law] = {text: parse_law(text) for text in TEXTS}
 
 #: Upper-tail probabilities at whose quantiles laws are compared.
 LEVELS = np.array([0.999, 0.95, 0.8, 0.5, 0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-4])
+#: Ages over twelve decades, and a rule for smooth cells.
+AGES = np.concatenate(
+    [[0.0], np.geomspace(1e-8, 1e-2, 13), np.linspace(0.05, 3.0, 60), np.geomspace(3.5, 1e6, 25)]
+)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def laws() -> st.SearchStrategy[Law]:
+    """Any law of the table with any parameters it admits."""
+
+    def build(law: type[Law]) -> st.SearchStrategy[Law]:
+        numbers = {
+            name: st.integers(int(allowed.least), int(allowed.most))
+            if allowed.whole
+            else st.floats(allowed.least + (1e-9 if allowed.open_least else 0.0), allowed.most)
+            for name, allowed in law.ranges.items()
+        }
+        return st.fixed_dictionaries(numbers).map(lambda values: law(**values))
+
+    return st.sampled_from(sorted(LAWS)).flatmap(lambda name: build(LAWS[name]))

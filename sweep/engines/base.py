@@ -45,9 +45,9 @@ class Engine(ABC):
     def run(self, source: Source) -> Iterator[Outcome]:
         """Yield the outcome of each task of `source`, as they finish.
 
-        A task is asked for whenever a worker is free. None from the source means that nothing is ready *now*;
-        it is asked again after each outcome has been consumed. The iterator ends when nothing is executing and
-        nothing is ready. Closing it early abandons what is executing.
+        A task is asked for whenever a worker is free. None from the source means that nothing is ready now;
+        it is asked again after each outcome has been consumed. The iterator ends when nothing is executing
+        and nothing is ready. Closing it early abandons what is executing.
 
         Raises
         ------

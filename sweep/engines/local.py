@@ -11,13 +11,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sweep.engines.base import ONE_THREAD
 from sweep.engines.pool import Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus
-from sweep.task import Outcome, Source, Task
+from sweep.task import Source, Task
 
 
 class LocalWorker(Worker):
@@ -53,7 +53,7 @@ class LocalEngine(PoolEngine[LocalWorker]):
 
     def _hire(self) -> LocalWorker:
         ours, theirs = socket.socketpair()
-        # The kernel ties a child to the thread that made it, and other threads may end before the driver does.
+        # The kernel ties a child to the thread that made it, which may end before the process does.
         bound = threading.current_thread() is threading.main_thread()
         arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound)), str(self.memory)]
         command = [sys.executable, "-m", "sweep.engines.worker", *arguments]
@@ -99,7 +99,7 @@ class LocalEngine(PoolEngine[LocalWorker]):
         worker.executing = kind == "started"
         if kind == "started":
             return []
-        return [Event(worker, _outcome(worker, *content) if kind == "done" else None)]
+        return [Event(worker, worker.outcome(*content) if kind == "done" else None)]
 
     def _death(self, worker: LocalWorker) -> Event[LocalWorker]:
         self._end([worker])
@@ -112,15 +112,6 @@ class LocalEngine(PoolEngine[LocalWorker]):
         for worker in workers:
             worker.process.wait()
             worker.connection.close()
-
-
-def _outcome(
-    worker: LocalWorker, arrays: dict[str, Any] | None, error: str, details: str, seconds: float
-) -> Outcome:
-    task = worker.tasks[0]
-    return Outcome(
-        task=task, arrays=arrays, error=error, details=details, seconds=seconds, worker=worker.label
-    )
 
 
 def _environment() -> dict[str, str]:

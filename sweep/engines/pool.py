@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sweep.engines.base import Engine
 from sweep.errors import EngineError
-from sweep.task import Outcome, Source, Task
+from sweep.task import Arrays, Outcome, Source, Task
 
 #: Shared objects that a worker keeps; the least recently used goes first.
 SHARED_OBJECTS = 32
-#: A second task waits at a worker only behind one estimated shorter than this (seconds): short tasks then follow
-#: one another without a round trip, and no worker stands idle for longer than this beside a queue.
+#: A second task waits at a worker only behind one estimated shorter than this (seconds): short tasks then
+#: follow one another without a round trip, and no worker stands idle for longer than this beside a queue.
 QUEUE_BEHIND = 5.0
 #: How long to block for news (seconds) before the crew is looked over again.
 WATCH = 1.0
@@ -38,6 +37,17 @@ class Worker:
     def memory(self) -> int:
         """Bytes that its tasks may take: they follow one another, so the largest counts."""
         return max((task.memory for task in self.tasks), default=0)
+
+    def outcome(self, arrays: Arrays | None, error: str, details: str, seconds: float) -> Outcome:
+        """Return what became of the first task."""
+        return Outcome(
+            task=self.tasks[0],
+            arrays=arrays,
+            error=error,
+            details=details,
+            seconds=seconds,
+            worker=self.label,
+        )
 
     def hold(self, needs: Sequence[str]) -> tuple[list[str], list[str]]:
         """Note a task's `needs`: the names to send along, and those to drop before it runs."""
@@ -62,6 +72,7 @@ class Event(Generic[W]):
     worker: W
     outcome: Outcome | None = None
     death: str = ""
+    details: str = ""
     executing: bool = False
 
 
@@ -90,9 +101,9 @@ class PoolEngine(Engine, Generic[W]):
     def _end(self, workers: Sequence[W]) -> None:
         """End these workers at once, whatever they do."""
 
+    @abstractmethod
     def _capacity(self, host: str) -> int:
-        """Bytes that the tasks executing on a host may take together."""
-        raise NotImplementedError
+        """Return the bytes that the tasks executing on a host may take together."""
 
     def run(self, source: Source) -> Iterator[Outcome]:
         """Yield outcomes as they finish (see `Engine.run`)."""
@@ -178,7 +189,7 @@ class PoolEngine(Engine, Generic[W]):
             if event.executing:
                 task = worker.tasks.popleft()
                 error = f"worker died ({event.death}) while running {task.name}"
-                yield Outcome(task=task, lost=True, error=error, worker=worker.label)
+                yield Outcome(task=task, lost=True, error=error, details=event.details, worker=worker.label)
             elif not worker.ready:
                 self._failed_starts += 1
             self._dismiss(worker)

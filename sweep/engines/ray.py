@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import secrets
 import sys
 import time
@@ -15,7 +17,7 @@ from sweep.engines.base import ONE_THREAD
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus, limit_memory
-from sweep.task import Arrays, Outcome, Source, Task, execute
+from sweep.task import Arrays, Source, Task, execute
 
 if TYPE_CHECKING:
     import ray
@@ -59,7 +61,8 @@ class RayWorker(Worker):
             "max_task_retries": 0,
             "runtime_env": {"env_vars": dict(environment)},
         }
-        self._actor: Any = ray.remote(**options)(Executor).remote()
+        actor: Any = ray.remote(**options)(Executor)
+        self._actor = actor.remote()
         #: Awaited answers in the order of the calls: the greeting, then one a task.
         self.answers: list[Reference] = [self._actor.greet.remote()]
 
@@ -77,8 +80,8 @@ class RayWorker(Worker):
 class RayEngine(PoolEngine[RayWorker]):
     """Runs tasks in actors, one a CPU.
 
-    A Ray that is already connected in this process is used, and left running. Otherwise one is started on this
-    machine, on its loopback interface, and ended by `close`; or, given an address, a cluster is joined and left.
+    A Ray that this process is already connected to is used, and left running. Otherwise, given an address, a
+    cluster is joined and left; given none, one is started on this machine, and ended by `close`.
 
     Parameters
     ----------
@@ -108,9 +111,16 @@ class RayEngine(PoolEngine[RayWorker]):
 
     def _open(self, address: str | None) -> tuple[bool, bool]:
         """Connect to Ray: whether it was started here, and whether it was connected here."""
+        import_ray()
         import ray
 
         if ray.is_initialized():
+            present = ray.get_runtime_context().gcs_address
+            if address not in (None, "auto", present):
+                raise EngineError(
+                    f"Ray cannot be reached at {address!r}: this process is connected to {present!r}; "
+                    "call ray.shutdown() first"
+                )
             return False, False
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning", "namespace": "sweep"}
         if address is None:
@@ -139,9 +149,7 @@ class RayEngine(PoolEngine[RayWorker]):
 
     def _survey(self) -> None:
         """Look up what the cluster's nodes offer."""
-        import ray
-
-        alive = [node for node in ray.nodes() if node["Alive"]]
+        alive = _nodes()
         self._memory = {node["NodeID"]: int(node["Resources"].get("memory", 0)) for node in alive}
         if self._follows:
             self.workers = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
@@ -184,8 +192,8 @@ class RayEngine(PoolEngine[RayWorker]):
             self._news = time.monotonic()
         elif time.monotonic() - self._news > PATIENCE:
             raise EngineError(
-                f"no actor has started within {PATIENCE:.0f} s: the cluster has {ray.cluster_resources()} "
-                f"of which {ray.available_resources()} is free; each needs one CPU"
+                f"no actor has started within {PATIENCE:.0f} s: each needs a free CPU of the cluster; "
+                "see what is taken with `ray status`"
             )
         return [self._answer(waiting[reference]) for reference in answered]
 
@@ -196,68 +204,106 @@ class RayEngine(PoolEngine[RayWorker]):
         try:
             content = ray.get(worker.answers[0])
         except ray.exceptions.ActorDiedError as error:
-            # With the node gone the task is innocent.
+            self._survey()  # with its node gone a task is innocent
             lost = error.preempted or "node has died" in str(error) or worker.host not in self._memory
-            return Event(worker, death=_reason(str(error)), executing=worker.ready and not lost)
+            blamed = worker.ready and not lost
+            return Event(worker, death=_reason(str(error)), details=str(error), executing=blamed)
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
-                return Event(worker, death=str(error))
-            content = None, f"{type(error.cause).__name__}: {error.cause}", str(error), 0.0
+                return Event(worker, death=str(error.cause), details=str(error))
+            text = f"{type(error.cause).__name__}: {error.cause} (the task's result cannot be sent)"
+            content = None, text, str(error), 0.0
         except ray.exceptions.RayError as error:  # the actor or its node is out of reach
-            return Event(worker, death=_reason(str(error)))
+            return Event(worker, death=_reason(str(error)), details=str(error))
         del worker.answers[0]
-        if not worker.ready:
-            worker.host, worker.label = content
-            return Event(worker)
-        arrays, text, details, seconds = content
-        task = worker.tasks[0]
-        return Event(
-            worker,
-            Outcome(
-                task=task, arrays=arrays, error=text, details=details, seconds=seconds, worker=worker.label
-            ),
-        )
+        if worker.ready:
+            return Event(worker, worker.outcome(*content))
+        worker.host, worker.label = content
+        return Event(worker)
 
     def _end(self, workers: Sequence[RayWorker]) -> None:
         for worker in workers:
             worker.kill()
 
 
+def import_ray() -> None:
+    """Import Ray such that it does not print a paragraph on standard output for each worker that dies."""
+    if "ray" in sys.modules:
+        return
+    name = "RAY_DEDUP_LOGS_SKIP_REGEX"  # read when Ray is imported
+    before = os.environ.get(name)
+    os.environ[name] = "^A worker died or was killed" + (f"|{before}" if before else "")
+    importlib.import_module("ray")
+    _put_back({name: before})
+
+
 @contextmanager
 def _private() -> Iterator[None]:
     """Have a Ray that starts meanwhile keep to itself.
 
-    It listens on the loopback interface alone, admits only who knows a token of this process (unset, the mode would
-    have it write a token to the home directory, which changes what later clusters do), and reports to nobody.
+    It listens on the loopback interface alone, admits only those who know a token of this process, and reports
+    to nobody. With the mode of authentication unset, Ray would write a token to the home directory, and later
+    clusters would behave differently.
     """
     from ray._private import ray_constants
-    from ray._raylet import AuthenticationTokenLoader, Config
 
-    variables = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    variables = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_worker_prestart": "0",  # the actors have an environment of their own, and start anyway
+        "RAY_prestart_worker_first_driver": "0",
+    }
     if "RAY_AUTH_MODE" not in os.environ:
         variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in variables}
-    clusters = ray_constants.ENABLE_RAY_CLUSTER
-
-    def renew() -> None:  # Ray reads its environment when it is imported, then no more
-        AuthenticationTokenLoader.instance().reset_cache()
-        Config.initialize("")
-
+    clusters = ray_constants.ENABLE_RAY_CLUSTER  # what Ray made of the variable when it was imported
     os.environ.update(variables)
     ray_constants.ENABLE_RAY_CLUSTER = False
-    renew()
+    _renew()
     try:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clusters
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        renew()
+        _put_back(before)
+        _renew()
+
+
+def _renew() -> None:
+    """Have Ray read its environment again, which it does when it is imported and then no more."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
+    raylet.Config.initialize("")
+
+
+def _put_back(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _reason(text: str) -> str:
-    """Return what Ray says of a death, in one line."""
-    return " ".join(text.split())
+    """Return what Ray says of a death, in a few words.
+
+    Examples
+    --------
+    >>> _reason("... Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 4.")
+    'exit code 4'
+    """
+    code = re.search(r"exit code (-?\d+)", text)
+    if code:
+        return f"exit code {code[1].replace('-', '−')}"
+    said = text.rpartition("exit detail: ")[2].partition(" Some common causes")[0]
+    return " ".join(said.split()).rstrip(".")
+
+
+def _nodes() -> list[dict[str, Any]]:
+    """Return what Ray tells of the nodes that are alive."""
+    ray: Any = importlib.import_module("ray")
+    try:
+        return [node for node in ray.nodes() if node["Alive"]]
+    except ray.exceptions.RayError as error:
+        raise EngineError(
+            f"the Ray cluster is out of reach: {error}; what is stored stays, so run again when it is back"
+        ) from error

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.cell import Limit
+from sweep.fluid.mesh import layer_power
 
 Floats = NDArray[np.float64]
 #: Exponents beyond this one are not worth eliminating.
@@ -41,7 +42,7 @@ def error_exponents(limit: Limit) -> tuple[float, ...]:
     even = {2.0, 4.0, 6.0}
     if float(k).is_integer():
         return tuple(sorted(even))
-    fewest = 0 if limit.initial.longest > 0 else 2
+    fewest = 0 if limit.initial.longest > 0 and layer_power(limit) == 1 else 2
     fractional = {
         round(i + j * k, 9) for i in range(fewest, 7) for j in range(1, 9) if i + j >= 2 and i + j * k <= _HIGHEST
     }

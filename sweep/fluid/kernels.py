@@ -37,10 +37,10 @@ def solve_level(right: float, weight: float, d: int, fraction: float) -> float:
 def march(
     first: int,
     last: int,
-    half: float,
+    half: Floats,
     d: int,
     fraction: float,
-    weights: tuple[Floats, Floats, Floats, Floats, int],
+    weights: tuple[Floats, int, Floats, Floats],
     cells: Floats,
     atoms: Floats,
     born: Integers,
@@ -55,14 +55,14 @@ def march(
     Parameters
     ----------
     first, last
-        Nodes t = first · h and last · h.
+        Nodes of the time grid.
     half
-        λ h / 2.
+        λ h / 2 of each step, shape (step,).
     d, fraction
         Choices of an arrival and the share p of arrivals that has them.
     weights
-        Means of Ḡ over age cells, their falls from cell to cell, Ḡ at nodes from the right and from the left,
-        and the number of age cells on which Ḡ is not 0.
+        Means W of Ḡ over birth cells, as `weights.Weights.means`; the number of cells on which Ḡ is not 0; Ḡ at
+        differences of nodes from the right and from the left.
     cells
         Shape (level, birth cell): Q_{ℓ,j} = ∫ f_ℓ over births in step j, as if no job were ever completed.
     atoms, born, used
@@ -77,55 +77,51 @@ def march(
     One step is the trapezoidal rule along characteristics,
     Q' = V + ½h c'_ℓ (Q'_{ℓ−1} − Q'_ℓ) with V = Q + ½h c_ℓ (Q_{ℓ−1} − Q_ℓ) and c_ℓ = λ P(S_{ℓ−1}, S_ℓ).
     As S = Σ W Q and λ(φ(S_{ℓ−1}) − φ(S_ℓ)) = c_ℓ (S_{ℓ−1} − S_ℓ), mass balance makes the completions of the
-    step Σ (W − W') V over cells and atoms, plus (1 − W_0) times those born in the step: positive terms, known top
-    down before the new S are. These follow bottom up, each from one scalar equation.
+    step Σ (W − W') V over cells and atoms, plus (1 − W_new) times those born in the step: positive terms, known
+    top down before the new S are. These follow bottom up, each from one scalar equation.
     """
-    mean, fall, after, before, alive = weights
+    means, alive, after, before = weights
     levels = S.shape[1]
     gain, done, kept, slope = work[0], work[1], work[2], work[3]
     for level in range(1, levels):
-        slope[level] = half * _chord_slope(S[first, level - 1], S[first, level], d, fraction)
+        slope[level] = half[first] * _chord_slope(S[first, level - 1], S[first, level], d, fraction)
     for n in range(first, last):
         oldest = max(0, n - alive)
+        now, then = _rows(means, n)
         for level in range(levels - 1, -1, -1):
             c = slope[level] if level > 0 else 0.0
-            lower = cells[max(level - 1, 0)]
-            own = cells[level]
-            left, lost = 0.0, 0.0
-            for j in range(oldest, n):
-                value = own[j] + c * (lower[j] - own[j])
-                own[j] = value
-                left += value * mean[n - j]
-                lost += value * fall[n - 1 - j]
+            kept[level], done[level] = _explicit_half(
+                c, cells[max(level - 1, 0)], cells[level], oldest, n, now, then
+            )
             for i in range(used):
                 value = atoms[level, i] + c * (atoms[max(level - 1, 0), i] - atoms[level, i])
                 atoms[level, i] = value
                 age = n - born[i]
-                left += value * before[age + 1]
-                lost += value * (after[age] - before[age + 1])
-            kept[level], done[level] = left, lost
+                kept[level] += value * before[age + 1]
+                done[level] += value * (after[age] - before[age + 1])
+        survive = then[n]
         births = 0.0
         for level in range(levels - 1, 0, -1):
             gain[level] = births
-            kept[level] += births * mean[0]
-            births = done[level] + births * (1.0 - mean[0])
+            kept[level] += births * survive
+            births = done[level] + births * (1.0 - survive)
             done[level] = births
-        idle = births + half * (2.0 - _phi(S[n, 0], d, fraction))
-        x = solve_level(kept[0] + mean[0] * idle, mean[0] * half, d, fraction)
-        gain[0] = idle - half * _phi(x, d, fraction)
-        done[0] += gain[0] * (1.0 - mean[0])
+        idle = births + half[n] * (2.0 - _phi(S[n, 0], d, fraction))
+        x = solve_level(kept[0] + survive * idle, survive * half[n], d, fraction)
+        gain[0] = idle - half[n] * _phi(x, d, fraction)
+        done[0] += gain[0] * (1.0 - survive)
         S[n + 1, 0] = x
         cells[0, n] = gain[0]
         for level in range(1, levels):
-            joined = half * _phi(S[n + 1, level - 1], d, fraction)
-            x = solve_level(kept[level] + joined, half, d, fraction)
+            joined = half[n] * _phi(S[n + 1, level - 1], d, fraction)
+            x = solve_level(kept[level] + joined, half[n], d, fraction)
             S[n + 1, level] = x
-            c = half * _chord_slope(S[n + 1, level - 1], x, d, fraction)
-            slope[level] = c
-            lower = cells[level - 1]
-            own = cells[level]
-            own[n] = gain[level]
+            chord = _chord_slope(S[n + 1, level - 1], x, d, fraction)
+            c = half[n] * chord
+            slope[level] = half[min(n + 1, half.size - 1)] * chord
+            cells[level, n] = gain[level]
             scale = 1.0 / (1.0 + c)
+            lower, own = cells[level - 1], cells[level]
             for j in range(oldest, n + 1):
                 own[j] = (own[j] + c * lower[j]) * scale
             for i in range(used):
@@ -133,5 +129,28 @@ def march(
         for level in range(levels):
             D[n + 1, level] = D[n, level] + done[level]
         top = levels - 1
-        refused = half * (_phi(S[n, top], d, fraction) + _phi(S[n + 1, top], d, fraction))
+        refused = half[n] * (_phi(S[n, top], d, fraction) + _phi(S[n + 1, top], d, fraction))
         overflow[n + 1] = overflow[n] + refused
+
+
+@njit(nogil=True, cache=True)
+def _rows(means: Floats, n: int) -> tuple[Floats, Floats]:
+    """Weights of birth cells 0, 1, … at nodes n and n + 1: rows of a table, or windows of one row."""
+    if means.shape[0] > 1:
+        return means[n], means[n + 1]
+    count = means.shape[1] - 1
+    return means[0, count - n + 1 :], means[0, count - n :]
+
+
+@njit(nogil=True, cache=True)
+def _explicit_half(
+    c: float, lower: Floats, own: Floats, oldest: int, n: int, now: Floats, then: Floats
+) -> tuple[float, float]:
+    """Turn Q into V in place; return Σ W' V and Σ (W − W') V."""
+    left, lost = 0.0, 0.0
+    for j in range(oldest, n):
+        value = own[j] + c * (lower[j] - own[j])
+        own[j] = value
+        left += value * then[j]
+        lost += value * (now[j] - then[j])
+    return left, lost

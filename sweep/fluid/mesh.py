@@ -6,25 +6,68 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweep.cell import Limit
 
+Floats = NDArray[np.float64]
 #: Longest base step, in mean service times; it is halved until the tolerance is met.
 _LONGEST = 0.125
 #: Most base steps that are spent on meeting breakpoints and output times at nodes.
 _MOST = 2048
-#: A kink of generation m, at a sum of m breakpoints, is a jump of the derivative of order m + 1 at most.
-_GENERATIONS = 5
+#: A kink of generation m, at a sum of m breakpoints, is a jump of the derivative of order m or m + 1.
+_GENERATIONS = 6
 #: Relative distance below which two times are one.
 _SAME = 1e-9
+#: Base steps of the graded layer are `power` times as many as the uniform ones it replaces; at least so many.
+_LAYER = 32
+_HIGHEST_POWER = 60
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Base grid t = 0, step, …, count · step ≥ horizon, and the kinks of the solution in (0, horizon]."""
+    """Base grid of `count` steps from 0 to the horizon or a little further, and the kinks of the solution.
+
+    The first `layer` steps are graded, t = τ (i / layer)^power, and join the uniform ones smoothly, since
+    layer = power · τ / step; without a layer all are uniform. Refinement halves steps in the index i.
+    """
 
     step: float
     count: int
-    kinks: tuple[float, ...]
+    kinks: tuple[float, ...] = ()
+    layer: int = 0
+    power: int = 1
+
+    @property
+    def depth(self) -> float:
+        """The time τ at which the graded layer ends."""
+        return self.step * self.layer / self.power
+
+    @property
+    def horizon(self) -> float:
+        """The time of the last node."""
+        return self.depth + self.step * (self.count - self.layer)
+
+    def nodes(self, halvings: int) -> Floats:
+        """Return the times of all nodes, shape (count · 2^halvings + 1,)."""
+        parts = 2**halvings
+        index = np.arange(self.count * parts + 1) / parts
+        times = self.depth + (index - self.layer) * self.step
+        if self.layer:
+            inside = index < self.layer
+            ratio = index[inside] / self.layer
+            graded = np.full(ratio.shape, self.depth)
+            for _ in range(self.power):
+                graded *= ratio
+            times[inside] = graded
+        return times
+
+    def position(self, time: float) -> float:
+        """Return the index i, not whole between nodes, of a time on the base grid."""
+        if time >= self.depth:
+            return self.layer + (time - self.depth) / self.step
+        return float(self.layer * (time / self.depth) ** (1.0 / self.power))
 
 
 def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
@@ -32,7 +75,9 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
 
     Breakpoints come first: trapezoid and extrapolation keep their orders only if kinks of the solution, which lie
     at sums of breakpoints, are nodes. What has no common step of at least horizon / 2048 is left inside cells:
-    weights stay exact, and the order falls to 3 in the single cells concerned.
+    weights stay exact, and the order falls in the single cells concerned.
+
+    From fresh ages, D ~ t^k at first: for k < 1 a layer graded with the power 2/k makes its square a fourth power.
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
@@ -45,7 +90,19 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
             break
     else:
         step = horizon / math.ceil(horizon / longest - _SAME)
-    return Mesh(step, math.ceil(horizon / step - _SAME), find_kinks(limit, breakpoints, horizon))
+    count = math.ceil(horizon / step - _SAME)
+    power = layer_power(limit)
+    replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
+    layer = power * replaced
+    return Mesh(step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power)
+
+
+def layer_power(limit: Limit) -> int:
+    """Return the power of the graded layer at t = 0, 1 if none is needed."""
+    k = limit.G.origin_exponent
+    if limit.initial.longest == 0 or k >= 1.0:
+        return 1
+    return min(math.ceil(2.0 / k), _HIGHEST_POWER)
 
 
 def common_step(values: Sequence[float]) -> float:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sweep.cell import Limit
 from sweep.fluid.kernels import march
-from sweep.fluid.weights import Weights, age_weights
+from sweep.fluid.mesh import Mesh
+from sweep.fluid.weights import Weights, product_weights
 
 Floats = NDArray[np.float64]
 
@@ -27,9 +28,9 @@ class Ages:
 
 @dataclass
 class Path:
-    """Values on the nodes t = n · step, n = 0 … count, right limits at jumps; left limits of those in `before`."""
+    """Values at all nodes, right limits at jumps, whose left limits are in `before`; `ages` at the nodes kept."""
 
-    step: float
+    nodes: Floats
     weights: Weights
     S: Floats
     D: Floats
@@ -38,26 +39,29 @@ class Path:
     ages: dict[int, Ages] = field(default_factory=dict)
 
 
-def trace(limit: Limit, step: float, count: int, levels: int, keep: Collection[int] = ()) -> Path:
-    """Solve the hydrodynamic equations with `count` steps, second order in `step`.
+def trace(limit: Limit, mesh: Mesh, halvings: int, levels: int, keep: Collection[int] = ()) -> Path:
+    """Solve the hydrodynamic equations on one grid, to second order in its steps.
 
     Parameters
     ----------
     limit
         Parameters of the limit.
-    step, count
-        Time step and number of steps; the same step divides ages.
+    mesh, halvings
+        The base grid, and how often its steps are halved.
     levels
         Internal levels; arrivals that would pass the last are refused and counted.
     keep
         Nodes at which the jobs in service are kept by age.
     """
-    weights = age_weights(limit.G, step, count)
-    tables = (weights.mean, weights.fall, weights.after, weights.before, weights.alive)
+    nodes = mesh.nodes(halvings)
+    count = nodes.size - 1
+    weights = product_weights(limit.G, mesh, halvings)
+    tables = (weights.means, weights.alive, weights.after, weights.before)
+    half = (0.5 * limit.lam) * (nodes[1:] - nodes[:-1]) if mesh.layer else np.full(count, 0.5 * limit.lam * nodes[1])
     tails = limit.initial.tails(levels)
-    path = Path(step, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1))
+    path = Path(nodes, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1))
     path.S[0] = tails
-    stops = set(keep) | {count}
+    stops = {*keep, count}
     jumping = bool(weights.jumps) and tails[0] > 0.0
     if jumping:
         stops |= jump_nodes(weights.jumps, count)
@@ -69,7 +73,7 @@ def trace(limit: Limit, step: float, count: int, levels: int, keep: Collection[i
     work = np.zeros((4, levels))
     node = 0
     for stop in sorted(stops):
-        march(node, stop, 0.5 * limit.lam * step, limit.d, limit.fraction, tables,
+        march(node, stop, half, limit.d, limit.fraction, tables,
               cells, atoms, born, used, path.S, path.D, path.overflow, work)  # fmt: skip
         node = stop
         if jumping and node > 0:

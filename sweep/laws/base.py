@@ -43,8 +43,9 @@ class Law(ABC):
     … for gamma laws, and 2k, 3k, … for Weibull laws, where Ḡ(a) = 1 − c a^k + c² a^{2k}/2 − ….
 
     Product weights: with I = `integral` and J = `double_integral`, ∫_a^{a+h} Ḡ(y) (y − a)/h dy is
-    I(a+h) − (J(a+h) − J(a))/h. I and J are good to 2e-14 of their value, for most laws to 1e-15, and the
-    weight to that share of I + J/h: for a = 10 and h = 1e-3 about 1e-11 of absolute error, 2e-8 of h/2.
+    I(a+h) − (J(a+h) − J(a))/h. I and J are good to 2e-14 of their values, most to 2e-15, and the weight to
+    1e-14 (I + J/h) at worst: measured at h = 1e-3, absolute errors of 3e-12 at a = 1 and 9e-12 at a = 10,
+    which is 6e-9 and 2e-8 of h/2. The first cell, a = 0, keeps the relative accuracy of I and J.
     """
 
     name: ClassVar[str]

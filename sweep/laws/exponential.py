@@ -50,7 +50,8 @@ class Exponential(Law):
         return elementwise(_one_less_decay, x)
 
     def _double_integral(self, x: FloatArray) -> FloatArray:
-        return _ramp(x)
+        # x P(1,x) − P(2,x): x − (1 − e^{−x}) would cancel at small x.
+        return x * self._integral(x) - lower_gamma(2.0, x)
 
     def _integrated_tail(self, x: FloatArray) -> FloatArray:
         return self._survival(x)
@@ -127,7 +128,8 @@ class Hyperexponential(Law):
 
     def _double_integral(self, x: FloatArray) -> FloatArray:
         often, rarely = self._shares
-        return self._mix([_ramp(2.0 * p * x) for p in (often, rarely)], (0.25 / often, 0.25 / rarely))
+        moments = [lower_gamma(2.0, 2.0 * p * x) for p in (often, rarely)]
+        return x * self._integral(x) - self._mix(moments, (0.25 / often, 0.25 / rarely))
 
     def _integrated_tail(self, x: FloatArray) -> FloatArray:
         return self._mix(self._exponentials(x), (0.5, 0.5))
@@ -135,11 +137,6 @@ class Hyperexponential(Law):
     def _transform(self, s: FloatArray) -> FloatArray:
         often, rarely = self._shares
         return 2.0 * often * often / (2.0 * often + s) + 2.0 * rarely * rarely / (2.0 * rarely + s)
-
-
-def _ramp(x: FloatArray) -> FloatArray:
-    """∫_0^x (1 − e^{−y}) dy = x P(1,x) − P(2,x), without the cancellation of x − (1 − e^{−x}) at small x."""
-    return x * elementwise(_one_less_decay, x) - lower_gamma(2.0, x)
 
 
 def _decay(x: float) -> float:

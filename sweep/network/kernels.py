@@ -1,4 +1,4 @@
-"""Compiled event loop of the N-server network: arrivals in order of time, departures applied when a server is probed."""
+"""Compiled loops of the N-server network: routing, then arrivals in order of time with departures found at probes."""
 
 from __future__ import annotations
 
@@ -17,54 +17,60 @@ SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True
 #: Every server is advanced to each multiple of this time, in server order, whatever is stored. The order in which
 #: service times are handed out, hence the path, is then a function of arrivals alone and not of the horizon.
 FLUSH_INTERVAL = 1.0
+#: Rows at the end of `Draws.targets` that are read ahead but never used.
+PADDING = 8
 
-#: Why the kernel returned: the run is over, or a buffer or table is too short and the same call resumes once it is longer.
-DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_WORDS, NEEDS_LEVELS = 0, 1, 2, 3, 4
+#: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller one.
+DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_TARGETS, NEEDS_LEVELS = 0, 1, 2, 3, 4
 
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(32)
+# Kernels allocate nothing and keep no array, so reference counts would only cost time: ten times that of the events.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+_ONE = np.uint64(1)
+_LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORDS = np.uint64(1 << 32)
-_FIVE, _SIX = np.uint32(5), np.uint32(6)
-_AHEAD = 64  # routing words between the server fetched into the cache and the one probed now
+
+
+class Routing(NamedTuple):
+    """How an arrival samples servers."""
+
+    N: int
+    d: int
+    fraction: float
+    replacement: bool
 
 
 class Rules(NamedTuple):
     """What does not change during a run."""
 
-    N: int
-    d: int
-    reject: Any  # 2³² mod N as uint64
     gap_scale: float  # 1 / (λ N)
-    fraction: float
-    replacement: bool
     end: float  # first multiple of FLUSH_INTERVAL at or after the last stored time
-    watched: bool  # age snapshots are asked for
     widen: bool  # return rather than count a level beyond the tables
 
 
 class Draws(NamedTuple):
-    """Random numbers drawn ahead: unit-mean gaps, service times, 32-bit routing words."""
+    """Random numbers drawn ahead: unit-mean gaps, service times, the d servers sampled by each arrival."""
 
     gaps: NDArray[np.float64]
     services: NDArray[np.float64]
-    words: NDArray[np.uint32]
+    targets: NDArray[np.uint32]  # shape (arrival + PADDING, d)
+    rows: int  # arrivals in `targets`
 
 
 class Clock(NamedTuple):
-    """What survives between calls, arrays of one or two items so that the kernel can update them."""
+    """What survives between calls, in arrays so that the kernel can update it."""
 
     time: NDArray[np.float64]  # last arrival, next flush
-    used: NDArray[np.int64]  # gaps, services and words consumed from the present buffers
+    used: NDArray[np.int64]  # gaps, services and rows of targets used up of the present buffers
     place: NDArray[np.int64]  # server the flush has come to
 
 
 class Bins(NamedTuple):
-    """Time bins: an event at s belongs to the first k with s ≤ times[k], the last bin lies beyond all times."""
+    """Time bins: an event at s belongs to the first k with s ≤ edges[k]; the last edge is inf."""
 
-    times: NDArray[np.float64]
+    edges: NDArray[np.float64]
     guess: NDArray[np.int64]  # lower bound of the bin by ⌊s · scale⌋
     scale: float
-    horizon: float  # times[-1]
+    horizon: float
 
 
 class Counts(NamedTuple):
@@ -112,62 +118,87 @@ def _prefetch_compiled(servers: Any, index: Any) -> Any:  # noqa: ARG001  numba 
     return compiled
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def bin_of(bins: Bins, instant: float) -> int:
-    """Return the time bin of an event."""
-    if instant > bins.horizon:
-        return bins.times.size
-    k = bins.guess[int(instant * bins.scale)]
-    while bins.times[k] < instant:
-        k += 1
-    return k
+@njit(**_OPTIONS, forceinline=True)
+def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> Any:
+    """Return a uniform index below `bound` and the next unused word, which is beyond the end if words ran dry.
 
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def uniform(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, bound: int, reject: Any) -> Any:
-    """Return a uniform index below `bound` (−1 if words ran dry) and the next unused word.
-
-    Multiply-shift with exact rejection: D. Lemire, Fast random integer generation in an interval, 2019;
-    `reject` is 2³² mod `bound`.
+    Multiply-shift with exact rejection; `reject` is 2³² mod `bound` (D. Lemire, Fast random integer generation in an
+    interval, 2019).
     """
-    while word < draws.words.size:
-        product = np.uint64(draws.words[word]) * np.uint64(bound)
+    while word < words.size:
+        product = np.uint64(words[word]) * bound
         word += 1
-        if word + _AHEAD < draws.words.size:
-            coming = np.uint64(draws.words[word + _AHEAD]) * np.uint64(rules.N)
-            prefetch(servers, coming >> _SHIFT)
         if (product & _LOW_HALF) >= reject:
-            return np.int64(product >> _SHIFT), word
-    return -1, word
+            return product >> _HALF, word
+    return bound, word + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def sample(rules: Rules, draws: Draws, servers: NDArray[Any], word: int, chosen: NDArray[np.int64], k: int) -> Any:
-    """Return the k-th sampled server (−1 if words ran dry) and the next unused word; `chosen` holds those before."""
-    if rules.replacement:
-        return uniform(rules, draws, servers, word, rules.N, rules.reject)
-    if 2 * rules.d > rules.N:
-        # Partial Fisher–Yates: redrawing would take N log N tries when d = N.
-        bound = rules.N - k
-        index, word = uniform(rules, draws, servers, word, bound, _WORDS % np.uint64(bound))
-        if index < 0:
-            return index, word
-        server = chosen[k + index]
-        chosen[k + index] = chosen[k]
-        chosen[k] = server
-        return server, word
-    while True:
-        index, word = uniform(rules, draws, servers, word, rules.N, rules.reject)
-        fresh = True
-        for j in range(k):
-            fresh &= chosen[j] != index
-        if fresh:
-            chosen[k] = index
-            return index, word
+@njit(**_OPTIONS)
+def route(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]) -> Any:
+    """Turn random words into the servers sampled by each arrival, in rows of `targets` (all but PADDING).
+
+    An arrival that takes one uniform queue samples it d times. Returns rows filled and words used; `order` is scratch
+    of N items when more than half of the servers are sampled without replacement.
+    """
+    bound = np.uint64(routing.N)
+    reject = _WORDS % bound
+    d, word, row = routing.d, 0, 0
+    while row < targets.shape[0] - PADDING:
+        start = word
+        choices = d if routing.fraction > 0.0 else 1
+        if 0.0 < routing.fraction < 1.0:
+            if word + 2 > words.size:
+                return row, start
+            # 53 bits of two words: a uniform number below 2⁵³, scaled exactly.
+            coin = np.float64(words[word] >> 5) * 67108864.0 + np.float64(words[word + 1] >> 6)
+            word += 2
+            choices = d if coin < routing.fraction * 9007199254740992.0 else 1
+        if routing.replacement or choices == 1:
+            for k in range(choices):
+                server, word = uniform(words, word, bound, reject)
+                targets[row, k] = server
+        elif 2 * d <= routing.N:
+            k = 0
+            while k < d and word <= words.size:
+                server, word = uniform(words, word, bound, reject)
+                fresh = True
+                for j in range(k):
+                    fresh &= targets[row, j] != server
+                if fresh:
+                    targets[row, k] = server
+                    k += 1
+        else:
+            # Partial Fisher–Yates, as redrawing would take N log N tries for d = N.
+            for j in range(routing.N):
+                order[j] = j
+            for k in range(d):
+                left = bound - np.uint64(k)
+                offset, word = uniform(words, word, left, _WORDS % left)
+                place = k + min(np.int64(offset), routing.N - 1 - k)
+                targets[row, k] = order[place]
+                order[place] = order[k]
+        if word > words.size:
+            return row, start
+        for k in range(choices, d):
+            targets[row, k] = targets[row, 0]
+        row += 1
+    return row, word
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def note(watch: Watch, servers: NDArray[Any], i: int, until: float, inclusive: bool) -> None:
+@njit(**_OPTIONS)
+def tally(bins: Bins, departures: NDArray[np.int64], log: NDArray[Any], logged: Any) -> None:
+    """Count the logged departures (time, length before) by time bin and level."""
+    columns = departures.shape[1]
+    for j in range(logged):
+        instant = log[j]["completion"]
+        k = np.uint64(bins.guess[np.uint64(min(instant, bins.horizon) * bins.scale)])
+        while bins.edges[k] < instant:
+            k += _ONE
+        departures[k, min(log[j]["length"], columns) - 1] += 1
+
+
+@njit(**_OPTIONS, forceinline=True)
+def note(watch: Watch, servers: NDArray[Any], i: Any, until: float, inclusive: bool) -> None:
     """Note age and length of server i at every snapshot before `until` that is not noted yet."""
     k = watch.noted[i]
     while k < watch.times.size and (watch.times[k] < until or (inclusive and watch.times[k] == until)):
@@ -177,159 +208,183 @@ def note(watch: Watch, servers: NDArray[Any], i: int, until: float, inclusive: b
     watch.noted[i] = k
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def advance(
-    rules: Rules,
-    services: NDArray[np.float64],
-    bins: Bins,
-    counts: Counts,
-    watch: Watch,
+@njit(**_OPTIONS, forceinline=True)
+def depart(
     servers: NDArray[Any],
-    i: int,
+    services: NDArray[np.float64],
+    log: NDArray[Any],
+    watch: Watch | None,
+    i: Any,
     now: float,
-    service: int,
-) -> int:
-    """Apply the departures of server i up to `now`; return the next unused service time.
+    service: Any,
+    logged: Any,
+) -> Any:
+    """Apply the next departure of server i if it is due at `now`; return the next unused service and log place.
 
-    Nothing else can have touched the queue in between, so the length before each departure is exact. If service
-    times run dry, the server is left with a completion ≤ `now`; the same call goes on from there.
+    Nothing else can have touched the queue since, so the length before the departure is exact. Written without
+    branches: whether a probed server has a departure due is a coin toss that no processor predicts.
     """
-    while servers[i]["completion"] <= now:
-        completion = servers[i]["completion"]
-        length = servers[i]["length"]
-        if length > 1 and service == services.size:
-            break
-        if rules.watched:
-            note(watch, servers, i, completion, False)
-            watch.started[i] = completion
-        servers[i]["length"] = length - 1
-        if length > 1:
-            servers[i]["completion"] = completion + services[service]
-            service += 1
-        else:
-            servers[i]["completion"] = np.inf
-        counts.departures[bin_of(bins, completion), min(length, counts.departures.shape[1]) - 1] += 1
-    return service
+    completion, length = servers[i]["completion"], servers[i]["length"]
+    due = completion <= now
+    if watch is not None and due:
+        note(watch, servers, i, completion, False)
+        watch.started[i] = completion
+    log[logged]["completion"] = completion
+    log[logged]["length"] = length
+    following = completion + services[service]
+    following = following if length > 1 else np.inf
+    servers[i]["completion"] = following if due else completion
+    servers[i]["length"] = length - np.int64(due)
+    return service + np.uint64(due & (length > 1)), logged + np.uint64(due)
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+@njit(**_OPTIONS)
+def flush_servers(
+    servers: NDArray[Any],
+    services: NDArray[np.float64],
+    log: NDArray[Any],
+    watch: Watch | None,
+    clock: Clock,
+    until: float,
+    service: Any,
+) -> Any:
+    """Advance every server to `until` in order, as far as services and log last; return the next unused of both."""
+    i, logged = np.uint64(clock.place[0]), np.uint64(0)
+    while i < servers.size and service < services.size and logged < log.size:
+        service, logged = depart(servers, services, log, watch, i, until, service, logged)
+        passed = servers[i]["completion"] > until
+        if watch is not None and passed:
+            note(watch, servers, i, until, True)
+        i += np.uint64(passed)
+    clock.place[0] = i
+    return service, logged
+
+
+@njit(**_OPTIONS, forceinline=True)
 def shortest(
+    servers: NDArray[Any],
+    draws: Draws,
+    log: NDArray[Any],
+    watch: Watch | None,
+    row: Any,
+    now: float,
+    service: Any,
+    logged: Any,
+    spare: int,
+) -> Any:
+    """Advance the servers sampled by an arrival to `now` and return the shortest, its length and what is unused.
+
+    `spare` further departures may be applied beyond one a server; it comes back negative if they did not suffice.
+    The first of equals is taken: sampled servers are exchangeable, so this is a uniform choice among them.
+    """
+    best, shortest_length = np.uint64(0), np.int64(1 << 62)
+    for k in range(draws.targets.shape[1]):
+        prefetch(servers, draws.targets[row + np.uint64(PADDING), k])
+        i = np.uint64(draws.targets[row, k])
+        service, logged = depart(servers, draws.services, log, watch, i, now, service, logged)
+        while servers[i]["completion"] <= now and spare >= 0:
+            spare -= 1
+            if spare >= 0:
+                service, logged = depart(servers, draws.services, log, watch, i, now, service, logged)
+        if spare < 0:
+            break
+        length = servers[i]["length"]
+        best = i if length < shortest_length else best
+        shortest_length = length if length < shortest_length else shortest_length
+    return best, shortest_length, service, logged, spare
+
+
+@njit(**_OPTIONS)
+def arrive(
     rules: Rules,
     draws: Draws,
+    clock: Clock,
     bins: Bins,
     counts: Counts,
-    watch: Watch,
+    watch: Watch | None,
     servers: NDArray[Any],
-    chosen: NDArray[np.int64],
-    now: float,
-    word: int,
-    service: int,
+    log: NDArray[Any],
+    events: int,
 ) -> Any:
-    """Return the server an arrival joins, the next unused word and service time.
+    """Process up to `events` arrivals before the next flush; return departures logged and whether levels ran out.
 
-    Dry words are told by −1, dry service times by −2 for the server: repeating the call draws the same servers, and
-    those advanced already stay as they are.
+    Services and log must last for d + 1 entries an arrival. A further departure at one probe takes those of the last
+    arrival left; when none is left, the present arrival is given up and begins again at the next call: departures it
+    has applied come first in any case, so the path does not depend on where this happens.
     """
-    d = rules.d
-    if 0.0 < rules.fraction < 1.0:
-        if word + 1 >= draws.words.size:
-            return -1, word, service
-        high = np.float64(draws.words[word] >> _FIVE)
-        low = np.float64(draws.words[word + 1] >> _SIX)
-        word += 2
-        if (high * 67108864.0 + low) / 9007199254740992.0 >= rules.fraction:
-            d = 1
-    elif rules.fraction == 0.0:
-        d = 1
-    if not rules.replacement and 2 * rules.d > rules.N:
-        for j in range(rules.N):
-            chosen[j] = j
-    best = np.int64(-1)
-    length = np.int64(0)
-    for k in range(d):
-        i, word = sample(rules, draws, servers, word, chosen, k)
-        if i < 0:
-            return -1, word, service
-        if servers[i]["completion"] <= now:
-            service = advance(rules, draws.services, bins, counts, watch, servers, i, now, service)
-            if servers[i]["completion"] <= now:
-                return -2, word, service
-        # The first of equals: sampled servers are exchangeable, so this is a uniform choice among them.
-        if best < 0 or servers[i]["length"] < length:
-            best = i
-            length = servers[i]["length"]
-    return best, word, service
+    now, flush = clock.time[0], clock.time[1]
+    gap, row = np.uint64(clock.used[0]), np.uint64(clock.used[2])
+    service, logged = np.uint64(clock.used[1]), np.uint64(0)
+    top, wide = counts.arrivals.shape[1] - 1, False
+    bin_now = np.uint64(bins.guess[np.uint64(min(now, bins.horizon) * bins.scale)])
+    while events > 0:
+        arrival = now + draws.gaps[gap] * rules.gap_scale
+        if arrival > flush:
+            break
+        best, length, service, logged, spare = shortest(
+            servers, draws, log, watch, row, arrival, service, logged, events - 1
+        )
+        wide = rules.widen and length >= top
+        if spare < 0 or wide:
+            break
+        events = spare
+        if watch is not None:
+            note(watch, servers, best, arrival, False)
+            if length == 0:
+                watch.started[best] = arrival
+        completion, fresh = servers[best]["completion"], arrival + draws.services[service]
+        servers[best]["completion"] = fresh if length == 0 else completion
+        servers[best]["length"] = length + 1
+        service += np.uint64(length == 0)
+        while bins.edges[bin_now] < arrival:
+            bin_now += _ONE
+        counts.arrivals[bin_now, min(length, top)] += 1
+        now = arrival
+        gap += _ONE
+        row += _ONE
+    clock.time[0] = now
+    clock.used[0], clock.used[1], clock.used[2] = gap, service, row
+    return logged, wide and spare >= 0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**_OPTIONS)
 def run(
     rules: Rules,
     draws: Draws,
     clock: Clock,
     bins: Bins,
     counts: Counts,
-    watch: Watch,
+    watch: Watch | None,
     servers: NDArray[Any],
-    chosen: NDArray[np.int64],
+    log: NDArray[Any],
 ) -> int:
-    """Run the network until its end or until a buffer is dry; return the reason.
-
-    An event that finds a buffer dry is not counted as begun: gaps and words are consumed when it is complete, and the
-    departures already applied would have been applied first in any case. So the path does not depend on buffer sizes.
-    """
-    now, flush = clock.time[0], clock.time[1]
-    gap, service, word = clock.used[0], clock.used[1], clock.used[2]
-    arrival_bin = bin_of(bins, now)
-    reason = DONE
+    """Run the network until its end or until a buffer is used up; return the reason."""
+    each = draws.targets.shape[1] + 1
     while True:
-        if gap == draws.gaps.size:
-            reason = NEEDS_GAPS
-            break
-        arrival = now + draws.gaps[gap] * rules.gap_scale
-        if arrival > flush:
-            while clock.place[0] < rules.N:
-                i = clock.place[0]
-                service = advance(rules, draws.services, bins, counts, watch, servers, i, flush, service)
-                if servers[i]["completion"] <= flush:
-                    break
-                if rules.watched:
-                    note(watch, servers, i, flush, True)
-                clock.place[0] += 1
-            if clock.place[0] < rules.N:
-                reason = NEEDS_SERVICES
-                break
-            if flush >= rules.end:
-                break
-            clock.place[0] = 0
-            flush += FLUSH_INTERVAL
+        gaps, rows = draws.gaps.size - clock.used[0], draws.rows - clock.used[2]
+        services = draws.services.size - clock.used[1]
+        if gaps == 0:
+            return NEEDS_GAPS
+        if clock.time[0] + draws.gaps[clock.used[0]] * rules.gap_scale > clock.time[1]:
+            service, logged = flush_servers(
+                servers, draws.services, log, watch, clock, clock.time[1], np.uint64(clock.used[1])
+            )
+            clock.used[1] = service
+            tally(bins, counts.departures, log, logged)
+            if clock.place[0] == servers.size:
+                if clock.time[1] >= rules.end:
+                    return DONE
+                clock.time[1] += FLUSH_INTERVAL
+                clock.place[0] = 0
+            elif clock.used[1] == draws.services.size:
+                return NEEDS_SERVICES
             continue
-        i, next_word, service = shortest(
-            rules, draws, bins, counts, watch, servers, chosen, arrival, word, service
-        )
-        if i == -1:
-            reason = NEEDS_WORDS
-            break
-        if i == -2 or (servers[i]["length"] == 0 and service == draws.services.size):
-            reason = NEEDS_SERVICES
-            break
-        if rules.widen and servers[i]["length"] + 1 >= counts.arrivals.shape[1]:
-            reason = NEEDS_LEVELS
-            break
-        if rules.watched:
-            note(watch, servers, i, arrival, False)
-        length = servers[i]["length"] + 1
-        servers[i]["length"] = length
-        if length == 1:
-            servers[i]["completion"] = arrival + draws.services[service]
-            service += 1
-            if rules.watched:
-                watch.started[i] = arrival
-        while arrival_bin < bins.times.size and bins.times[arrival_bin] < arrival:
-            arrival_bin += 1
-        counts.arrivals[arrival_bin, min(length, counts.arrivals.shape[1]) - 1] += 1
-        now = arrival
-        gap += 1
-        word = next_word
-    clock.time[0], clock.time[1] = now, flush
-    clock.used[0], clock.used[1], clock.used[2] = gap, service, word
-    return reason
+        if rows == 0:
+            return NEEDS_TARGETS
+        if services < each:
+            return NEEDS_SERVICES
+        events = min(gaps, rows, services // each, log.size // each)
+        logged, wide = arrive(rules, draws, clock, bins, counts, watch, servers, log, events)
+        tally(bins, counts.departures, log, logged)
+        if wide:
+            return NEEDS_LEVELS

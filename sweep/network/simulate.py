@@ -28,6 +28,8 @@ Integers = NDArray[np.int64]
 BLOCK = 1 << 14
 #: Levels the tables start with when their number is automatic.
 _LEVELS = 16
+#: Departures noted before they are counted: few enough to stay in the fastest cache.
+_LOG = 512
 #: Server indices come from 32-bit words.
 _LARGEST = 1 << 32
 
@@ -163,7 +165,6 @@ class Path:
     `ages` and `lengths` have shape (snapshot, N); the age of an idle server is 0.
     """
 
-    N: int
     lengths0: NDArray[np.int32]
     arrivals: Integers
     departures: Integers
@@ -177,7 +178,7 @@ class Path:
 
     def arrays(self, ages: Floats) -> dict[str, Floats]:
         """Return S, D, X, E and, if there are snapshots, nu_cdf on `ages` (the last one inf), all per server."""
-        levels, N = self.levels, self.N
+        levels, N = self.levels, self.lengths0.size
         start = _at_least(np.bincount(self.lengths0, minlength=levels + 2)[1:])[:levels]
         longer = start + self.arrivals[:, :levels] - self.departures[:, :levels]
         total, gone = self.arrivals.sum(axis=1), self.departures.sum(axis=1)
@@ -227,33 +228,27 @@ def run_path(
         raise ValueError(f"N must be below 2**32, got {cell.N}")
     lengths0 = cell.initial.lengths(cell.N)
     supply = _Supply(cell, seed, replica, block)
-    rules, clock, bins = _rules(cell, times, snapshots, widen=levels is None), _clock(), _bins(times)
+    rules, clock, bins = _rules(cell, times, widen=levels is None), _clock(), _bins(times)
     columns = (max(_LEVELS, cell.initial.longest) if levels is None else levels) + 1
     counts = kernels.Counts(*(np.zeros((times.size + 1, columns), dtype=np.int64) for _ in range(2)))
-    watch = _watch(cell.N, snapshots)
+    watch = _watch(cell.N, snapshots) if snapshots.size else None
     servers = _servers(lengths0, supply)
-    chosen = np.zeros(0 if cell.replacement else cell.N if 2 * cell.d > cell.N else cell.d, dtype=np.int64)
-    draws = kernels.Draws(np.empty(0), np.empty(0), np.empty(0, dtype=np.uint32))
-    while True:
-        reason = kernels.run(rules, draws, clock, bins, counts, watch, servers, chosen)
-        if reason == kernels.DONE:
-            break
+    log = np.empty(max(_LOG, cell.d + 1), dtype=kernels.SERVER)
+    while (reason := kernels.run(rules, supply.draws, clock, bins, counts, watch, servers, log)) != kernels.DONE:
         if reason == kernels.NEEDS_LEVELS:
             counts = kernels.Counts(*(np.pad(table, ((0, 0), (0, columns))) for table in counts))
             columns *= 2
         else:
-            draws = supply.refill(draws, clock.used, reason)
+            supply.refill(clock.used, reason)
     arrivals, departures = (table[:-1].cumsum(axis=0) for table in counts)
     if levels is None:
         arrivals, departures = _trim(lengths0, arrivals, departures)
-    idle = watch.lengths == 0
     return Path(
-        N=cell.N,
         lengths0=lengths0,
         arrivals=arrivals,
         departures=departures,
-        ages=np.where(idle, 0.0, watch.ages),
-        lengths=watch.lengths,
+        ages=np.empty((0, cell.N)) if watch is None else np.where(watch.lengths > 0, watch.ages, 0.0),
+        lengths=np.empty((0, cell.N), dtype=np.int32) if watch is None else watch.lengths,
     )
 
 
@@ -261,45 +256,54 @@ class _Supply:
     """The three streams of a replica, drawn in blocks; what is unused of a block is kept."""
 
     def __init__(self, cell: Cell, seed: int, replica: int, block: int) -> None:
-        self._laws = {Purpose.ARRIVALS: cell.arrivals, Purpose.SERVICES: cell.G}
-        self._streams = {
-            purpose: stream(seed, cell.key, replica, purpose)
+        self._gaps, self._services, self._words = (
+            stream(seed, cell.key, replica, purpose)
             for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
-        }
-        self._block = block
+        )
+        self._cell, self._block = cell, block
+        self._routing = kernels.Routing(cell.N, cell.d, cell.fraction, cell.replacement)
+        shuffles = not cell.replacement and 2 * cell.d > cell.N
+        self._order = np.empty(cell.N if shuffles else 0, dtype=np.uint32)
+        self._rest = np.empty(0, dtype=np.uint32)
+        rows = max(1, min(block, 2 * block // cell.d))
+        # Servers beyond the rows that are filled are looked at ahead of time: they must exist.
+        targets = np.zeros((rows + kernels.PADDING, cell.d), dtype=np.uint32)
+        self.draws = kernels.Draws(np.empty(0), np.empty(0), targets, 0)
 
     def services(self, size: int) -> Floats:
-        return self._laws[Purpose.SERVICES].sample(self._streams[Purpose.SERVICES], size)
+        """Draw service times."""
+        return self._cell.G.sample(self._services, size)
 
-    def refill(self, draws: kernels.Draws, used: Integers, reason: int) -> kernels.Draws:
-        index = reason - kernels.NEEDS_GAPS
-        fresh: NDArray[Any]
+    def refill(self, used: Integers, reason: int) -> None:
+        """Draw another block of what ran out."""
+        draws = self.draws
         if reason == kernels.NEEDS_GAPS:
-            fresh = self._laws[Purpose.ARRIVALS].sample(self._streams[Purpose.ARRIVALS], self._block)
+            fresh = self._cell.arrivals.sample(self._gaps, self._block)
+            self.draws = draws._replace(gaps=np.concatenate([draws.gaps[used[0] :], fresh]))
+            used[0] = 0
         elif reason == kernels.NEEDS_SERVICES:
             fresh = self.services(self._block)
+            self.draws = draws._replace(services=np.concatenate([draws.services[used[1] :], fresh]))
+            used[1] = 0
         else:
-            raw = self._streams[Purpose.ROUTING].bit_generator.random_raw(self._block)
-            fresh = raw.astype("<u8").view("<u4")
-        buffers = list(draws)
-        buffers[index] = np.concatenate([buffers[index][used[index] :], fresh])
-        used[index] = 0
-        return kernels.Draws(*buffers)
+            self.draws = draws._replace(rows=self._route())
+            used[2] = 0
+
+    def _route(self) -> int:
+        """Fill the rows of targets from fresh words, as many as these give, at least one."""
+        rows = 0
+        while rows == 0:
+            raw = self._words.bit_generator.random_raw(self._block)
+            words = np.concatenate([self._rest, raw.astype("<u8").view("<u4")])
+            rows, spent = kernels.route(self._routing, words, self.draws.targets, self._order)
+            self._rest = words[spent:]
+        return int(rows)
 
 
-def _rules(cell: Cell, times: Floats, snapshots: Floats, widen: bool) -> kernels.Rules:
+def _rules(cell: Cell, times: Floats, widen: bool) -> kernels.Rules:
     step = kernels.FLUSH_INTERVAL
-    return kernels.Rules(
-        N=cell.N,
-        d=cell.d,
-        reject=np.uint64(2**32 % cell.N),
-        gap_scale=1.0 / (cell.lam * cell.N),
-        fraction=cell.fraction,
-        replacement=cell.replacement,
-        end=step * max(1, math.ceil(float(times[-1]) / step)),
-        watched=snapshots.size > 0,
-        widen=widen,
-    )
+    end = step * max(1, math.ceil(float(times[-1]) / step))
+    return kernels.Rules(gap_scale=1.0 / (cell.lam * cell.N), end=end, widen=widen)
 
 
 def _clock() -> kernels.Clock:
@@ -317,17 +321,17 @@ def _bins(times: Floats) -> kernels.Bins:
     # ⌊s · scale⌋ never decreases in s, rounding included: a time of an earlier bucket lies before any s of this one.
     bucket_of_time = (times * scale).astype(np.int64)
     guess = np.searchsorted(bucket_of_time, np.arange(bucket_of_time[-1] + 1))
-    return kernels.Bins(times=times, guess=guess.astype(np.int64), scale=scale, horizon=horizon)
+    edges = np.append(times, math.inf)
+    return kernels.Bins(edges=edges, guess=guess.astype(np.int64), scale=scale, horizon=horizon)
 
 
 def _watch(N: int, snapshots: Floats) -> kernels.Watch:
-    servers = N if snapshots.size else 0
     return kernels.Watch(
         times=snapshots,
-        started=np.zeros(servers),
-        noted=np.zeros(servers, dtype=np.int64),
-        ages=np.zeros((snapshots.size, servers)),
-        lengths=np.zeros((snapshots.size, servers), dtype=np.int32),
+        started=np.zeros(N),
+        noted=np.zeros(N, dtype=np.int64),
+        ages=np.zeros((snapshots.size, N)),
+        lengths=np.zeros((snapshots.size, N), dtype=np.int32),
     )
 
 
