@@ -6,21 +6,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweep.distances import prohorov as prohorov
+    from sweep.distances import state_distance as state_distance
+    from sweep.driver import run as run
     from sweep.fluid.transient import solve_fluid as solve_fluid
     from sweep.network.simulate import simulate as simulate
     from sweep.results import load as load
-    from sweep.driver import run as run
 
 __version__ = "0.1.0"
 
 # Public name -> module: resolved at first use, so that `import sweep` stays as fast as importing NumPy.
 _HOMES = {
     "load": "sweep.results",
+    "prohorov": "sweep.distances",
     "run": "sweep.driver",
     "simulate": "sweep.network.simulate",
     "solve_fluid": "sweep.fluid.transient",
+    "state_distance": "sweep.distances",
 }
-__all__ = ["load", "run", "simulate", "solve_fluid"]
+__all__ = ["load", "prohorov", "run", "simulate", "solve_fluid", "state_distance"]
 
 
 def __getattr__(name: str) -> Any:

@@ -133,7 +133,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Limit):
-    """Parameters of the N-server network: those of its limit, N, and whether queues are sampled with replacement.
+    """Parameters of the N-server network: those of its limit, N, and how queues are sampled.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -17,8 +17,8 @@ from sweep import __version__
 from sweep.errors import EngineError, LockError, SpecError, StoreError
 
 if TYPE_CHECKING:
-    from sweep.plan import Plan
     from sweep.driver import Progress, Summary
+    from sweep.plan import Plan
     from sweep.spec import SweepSpec
 
 DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -59,8 +59,8 @@ def plan(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors.")] = None,
 ) -> None:
     """Check a spec and show cells, replicas, and estimated time, memory and bytes; compute nothing."""
-    from sweep.machine import cpus
     from sweep.driver import plan_for
+    from sweep.machine import cpus
     from sweep.spec import read_spec
     from sweep.store import Store
 
@@ -170,9 +170,10 @@ def _print_summary(summary: Summary) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[ProgressCallback]:
+def _progress() -> Iterator[Callable[[Progress], None]]:
     """Show a live bar on a terminal, and a line every few seconds elsewhere."""
-    from rich.progress import BarColumn, Progress as Bars, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
 
     bars = Bars(
         TextColumn("{task.description}"),

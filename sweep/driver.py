@@ -103,19 +103,18 @@ def run(
         The store or the engine cannot be used.
     """
     spec, text = _checked(spec)
-    executor = make_engine(engine, workers, address=address)
-    keeper = _open(Path(store), spec, text)
     started = time.perf_counter()
-    with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
-        keeper.write_spec(text)
-        plan = plan_for(spec, keeper, executor.workers)
-        driver = _Driver(plan, keeper, progress, started)
-        if plan.batches or plan.missing_limits:
-            if engine != "serial":
-                warm_up()
-            with executor:
+    with make_engine(engine, workers, address=address) as executor:
+        keeper = _open(Path(store), spec, text)
+        with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
+            keeper.write_spec(text)
+            plan = plan_for(spec, keeper, executor.workers)
+            driver = _Driver(plan, keeper, progress, started)
+            if plan.batches or plan.missing_limits:
+                if engine != "serial":
+                    warm_up()
                 driver.work_through(executor.run(driver.scheduler))
-        consolidate(keeper, layout(plan))
+            consolidate(keeper, layout(plan))
     return driver.summary()
 
 

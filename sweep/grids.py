@@ -93,6 +93,6 @@ def _increasing(name: str, values: ArrayLike, example: str) -> Floats:
         if not 0.0 <= value < math.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value:g} at position {index}")
         if index and value <= array[index - 1]:
-            raise ValueError(f"{name} must increase, got {value:g} after {array[index - 1]:g}: write {example}")
+            before = array[index - 1]
+            raise ValueError(f"{name} must increase, got {value:g} after {before:g}: write {example}")
     return array
-

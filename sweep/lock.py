@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from sweep.errors import LockError, StoreError
 
@@ -64,8 +64,8 @@ class StoreLock:
         content = json.dumps(_identity(self._command)).encode()
         aside = self.file.with_name(f".{LOCK_FILE}-{os.getpid()}-{secrets.token_hex(4)}")
         try:
-            _write(aside, content)
             try:
+                _write(aside, content)
                 while not _made(aside, self.file):
                     _refuse_or_take_over(self.file)
             finally:
@@ -73,7 +73,7 @@ class StoreLock:
         except OSError as error:
             raise StoreError(
                 f"the lock {self.file} cannot be made ({error}): "
-                "choose a --store on a disk that you may write to and that allows hard links"
+                "make room, or choose a --store on a disk that you may write to and that allows hard links"
             ) from error
         self._content, self._pid = content, os.getpid()
         return self
@@ -128,8 +128,7 @@ def _refuse_or_take_over(file: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if not _names(file, handle):
             return
-        content = _read(file)
-        owner = _parse(content or b"")
+        owner = _parse(os.read(handle, 1 << 16))
         if owner is None or not _is_gone(owner):
             raise _refusal(file, owner)
         file.unlink()

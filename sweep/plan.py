@@ -21,7 +21,7 @@ _BATCHES_A_WORKER = 8
 _SERVER_BYTES = 32
 _SNAPSHOT_BYTES = 40  # age and length of a server, and their sorted copy
 _WORKER_BYTES = 250_000_000
-_LIMIT_SECONDS = 1.0
+_LIMIT_SECONDS = 0.2
 
 Item = tuple[Cell, tuple[int, ...]]
 
@@ -176,9 +176,9 @@ def make_plan(
 
 
 def replica_seconds(cell: Cell, horizon: float) -> float:
-    """Estimate the seconds of one replica: a touch of memory an event, dearer where servers outgrow the cache."""
+    """Estimate the seconds of one replica: an event costs more where servers outgrow the cache."""
     events = cell.lam * cell.N * horizon * (cell.d + 2)
-    nanoseconds = 6.0 + 4.0 * max(0.0, math.log10(cell.N / 1e5))
+    nanoseconds = 8.0 + 6.0 * max(0.0, math.log10(cell.N / 1e5))
     return 5e-4 + 1e-9 * (events * nanoseconds + 2.0 * cell.N * horizon)
 
 

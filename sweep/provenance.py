@@ -39,19 +39,7 @@ def provenance() -> dict[str, Any]:
     >>> sorted(record["versions"])
     ['netCDF4', 'numba', 'numpy', 'python', 'ray', 'scipy', 'sqd-sweep', 'xarray']
     """
-    commit, modified = _commit(_PACKAGE.parent)
-    return {
-        "versions": {name: _version(name) for name in DISTRIBUTIONS} | {"python": platform.python_version()},
-        "numbers_version": NUMBERS_VERSION,
-        "commit": commit,
-        "modified": modified,
-        "host": socket.gethostname(),
-        "platform": platform.platform(),
-        "libc": " ".join(platform.libc_ver()).strip(),
-        "cpu": _cpu_model(),
-        "vector_units": _vector_units(),
-        "time": utc_now(),
-    }
+    return {**_fixed(), "time": utc_now()}
 
 
 def provenance_text() -> str:
@@ -64,6 +52,22 @@ def utc_now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+@cache  # what this process runs is what was there when it began
+def _fixed() -> dict[str, Any]:
+    commit, modified = _commit(_PACKAGE.parent)
+    return {
+        "versions": {name: _version(name) for name in DISTRIBUTIONS} | {"python": platform.python_version()},
+        "numbers_version": NUMBERS_VERSION,
+        "commit": commit,
+        "modified": modified,
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "libc": " ".join(platform.libc_ver()).strip(),
+        "cpu": _cpu_model(),
+        "vector_units": _vector_units(),
+    }
+
+
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
@@ -71,7 +75,6 @@ def _version(name: str) -> str | None:
         return None
 
 
-@cache  # what this process runs is what was there when it began
 def _commit(root: Path) -> tuple[str | None, bool | None]:
     """Return the commit of the checkout with this root, and whether its tracked files differ from it."""
     top = _git(root, "rev-parse", "--show-toplevel")

@@ -250,7 +250,7 @@ def _read(path: Path) -> xr.DataTree:
 
     try:
         with _ONE_READER, xr.open_datatree(path, engine="netcdf4") as tree:
-            # Encodings name chunks and fixed widths that would cut or slow what is saved from this tree later.
+            # Encodings hold chunks and widths that would slow or cut what is saved from this tree later.
             return tree.load().map_over_datasets(xr.Dataset.drop_encoding)
     except FileNotFoundError:
         raise
@@ -284,15 +284,12 @@ def _write_group(
     shape = tuple(len(layout.coordinate(dim)) for dim in group.leading)
     item = sum(8 * math.prod(len(layout.coordinate(dim)) for dim in v.dims) for v in variables.values())
     for slab in _slabs(group.leading, shape, item):
-        origins = tuple(part.start for part in slab)
-        sizes = tuple(part.stop - part.start for part in slab)
         wanted: dict[Path, list[tuple[int, int]]] = {}
-        for position in product(*(range(part.start, part.stop) for part in slab)):
+        for flat, position in enumerate(product(*(range(part.start, part.stop) for part in slab))):
             *grid, replica = position if "replica" in group.leading else (*position, NO_REPLICA)
             place = places.get((group.keys.get(tuple(grid), ""), replica))
             if place is not None:
-                offset = tuple(i - origin for i, origin in zip(position, origins, strict=True))
-                wanted.setdefault(place[0], []).append((int(np.ravel_multi_index(offset, sizes)), place[1]))
+                wanted.setdefault(place[0], []).append((flat, place[1]))
         if wanted:
             _fill(target, store, wanted, slab)
 
@@ -300,11 +297,12 @@ def _write_group(
 def _fill(
     target: Any, store: Store, wanted: Mapping[Path, Sequence[tuple[int, int]]], slab: tuple[slice, ...]
 ) -> None:
-    names = [name for name in target.variables if name not in target.dimensions]
+    """Fill a slab with (position in it, row of the shard) pairs of each shard."""
     sizes = tuple(part.stop - part.start for part in slab)
     blocks = {
-        name: np.full((math.prod(sizes), *target[name].shape[len(slab) :]), np.nan, target[name].dtype)
-        for name in names
+        name: np.full((math.prod(sizes), *variable.shape[len(slab) :]), np.nan, variable.dtype)
+        for name, variable in target.variables.items()
+        if name not in target.dimensions
     }
     for path, pairs in wanted.items():
         shard = store.load_shard(path)
@@ -355,12 +353,11 @@ def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[tuple[
     for position, key in layout.cells.items():
         stored = sum((key, replica) in places for replica in range(layout.replicas))
         failure = failures.get(key)
-        done = stored == layout.replicas
+        unfinished = "pending" if failure is None else "failed"
         values["replicas"][position] = stored
-        values["status"][position] = "done" if done else "failed" if failure else "pending"
+        values["status"][position] = "done" if stored == layout.replicas else unfinished
         if failure is not None:
-            values["attempts"][position] = failure.attempts
-            values["error"][position] = failure.error
+            values["attempts"][position], values["error"][position] = failure.attempts, failure.error
     for name, array in values.items():
         _create(target, name, layout.variables("cells")[name], GRID)[...] = array
 
@@ -370,30 +367,26 @@ def _write_coordinates(target: Any, layout: Layout, dims: Sequence[str]) -> None
         values = layout.coordinate(dim)
         target.createDimension(dim, len(values))
         variable = target.createVariable(dim, str if dim == "G" else values.dtype, (dim,))
-        units, long_name = COORDINATES[dim]
-        variable.setncatts({"units": units, "long_name": long_name})
+        variable.setncatts(dict(zip(("units", "long_name"), COORDINATES[dim], strict=True)))
         variable[...] = values
 
 
 def _create(target: Any, name: str, variable: Variable, leading: tuple[str, ...]) -> Any:
     dims = (*leading, *variable.dims)
-    labels = {"units": variable.units, "long_name": variable.long_name}
     if variable.dtype == "str":
         made = target.createVariable(name, str, dims)
     else:
         shape = tuple(len(target.dimensions[dim]) for dim in dims)
         dtype = np.dtype(variable.dtype)
-        made = target.createVariable(
-            name,
-            dtype,
-            dims,
-            zlib=True,
-            complevel=1,
-            shuffle=True,
-            chunksizes=_chunks(shape, dtype.itemsize),
-            fill_value=np.nan if dtype.kind == "f" else False,
-        )
-    made.setncatts(labels)
+        packing = {
+            "zlib": True,
+            "complevel": 1,
+            "shuffle": True,
+            "chunksizes": _chunks(shape, dtype.itemsize),
+        }
+        fill = np.nan if dtype.kind == "f" else False
+        made = target.createVariable(name, dtype, dims, fill_value=fill, **packing)
+    made.setncatts({"units": variable.units, "long_name": variable.long_name})
     return made
 
 

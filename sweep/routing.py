@@ -1,6 +1,6 @@
-"""How an arrival chooses: φ, the probability that it joins a queue of length at least ℓ, and its slope P.
+"""How an arrival chooses: φ, the probability that it joins a queue of length ≥ ℓ, and its slope P.
 
-A share p (`fraction`) of arrivals joins the shortest of d sampled queues, the others one uniform queue, so that
+A share p (`fraction`) of arrivals joins the shortest of d sampled queues, the others one uniform queue, so
 φ(x) = (1 − p) x + p x^d with x = S_ℓ.
 """
 

@@ -27,8 +27,8 @@ class CellFailure:
 class Scheduler:
     """The `Source` of a run: knows what is ready, what waits for a limit, and what to do about failures.
 
-    A failed batch of several cells is split into one for each, so that blame falls on the right one. A cell fails
-    when an exception ends its own task, or when its worker died `MAX_DEATHS` times.
+    A failed batch of several cells is split into one for each, so that blame falls on the right one. A cell
+    fails when an exception ends its own task, or when its worker died `MAX_DEATHS` times.
     """
 
     def __init__(self, plan: Plan, load_limit: Callable[[str], Arrays]) -> None:

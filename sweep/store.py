@@ -28,6 +28,8 @@ from sweep.seeds import NUMBERS_VERSION
 #: Version of the layout of directory and files.
 FORMAT = 1
 FRAME_FILE, SPEC_FILE, RESULTS_FILE = "store.json", "spec.toml", "results.nc"
+#: Kinds of shards: every group of arrays, whereas `cells` is told from them and from the failures.
+KINDS = tuple(group for group in GROUPS if group != "cells")
 #: Replica number of items that have none, such as limits.
 NO_REPLICA = -1
 
@@ -390,8 +392,8 @@ def _check_items(
     kind: str, keys: Sequence[str], replicas: Sequence[int], arrays: Mapping[str, Array]
 ) -> dict[str, tuple[Variable, Array]]:
     """Return schema entry and contiguous values of each array, if all fit each other."""
-    if kind not in GROUPS:
-        raise ValueError(f"kind must be one of {', '.join(GROUPS)}, got {kind!r}")
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if len(keys) != len(replicas) or not keys:
         raise ValueError(
             f"keys and replicas must have one entry an item, got {len(keys)} and {len(replicas)}"
@@ -422,7 +424,7 @@ def _encode(
     variables: Mapping[str, tuple[Variable, Array]],
     attributes: Mapping[str, Any],
 ) -> bytes:
-    """Return a shard as the bytes of a netCDF-4 file, made in memory so that the disk sees whole files only."""
+    """Return a shard as the bytes of a netCDF-4 file, made in memory: the disk sees whole files only."""
     names = np.frombuffer("".join(keys).encode(), "S1").reshape(len(keys), 32)
     content: dict[str, tuple[tuple[str, ...], Array, Mapping[str, str]]] = {
         "key": (("item", "hex"), names, {"long_name": "identity of the parameters"}),
@@ -466,7 +468,8 @@ def _encode(
 def _decode(name: str, image: bytes) -> Shard:
     """Return the items of a shard from its bytes.
 
-    The name holds a digest of the bytes, compared first, since the HDF5 library may crash on damaged ones.
+    The name holds a digest of the bytes, compared before the HDF5 library sees them: it crashes or hangs on
+    some damaged files.
     """
     match = _SHARD.fullmatch(name)
     if match is None:
@@ -492,7 +495,9 @@ def _inspect(path: Path) -> Shard | str:
         shard = _decode(path.name, path.read_bytes())
     except FileNotFoundError:
         raise
-    except (_DamageError, OSError) as error:
+    except OSError as error:
+        return f"it cannot be read ({error})"
+    except _DamageError as error:
         return str(error)
     return Shard(shard.kind, shard.keys, shard.replicas, {})
 
@@ -549,7 +554,7 @@ def _write_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name to write aside, which then replaces `path`, even after a power cut; nothing is left on error."""
+    """Give a name to write aside, which then replaces `path` for good; nothing is left of it on error."""
     aside = path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
     try:
         yield aside

@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 
 from sweep.engines import make_engine
+from sweep.engines.base import Engine
 
 # The machine is shared and kernels compile at first use, so the time of one example says nothing.
 hypothesis.settings.register_profile("sweep", deadline=None, derandomize=True)
@@ -15,7 +16,10 @@ hypothesis.settings.load_profile("sweep")
 
 
 @pytest.fixture(scope="session")
-def ray_session() -> Iterator[None]:
-    """A Ray of two CPUs that every engine "ray" made in this process uses, and leaves running."""
-    with make_engine("ray", workers=2):
-        yield
+def ray_session() -> Iterator[Engine]:
+    """A Ray that every engine "ray" made in this process uses, and an engine of two actors on it, kept warm.
+
+    An actor takes seconds to start. The Ray counts four CPUs, so that an engine made beside this one has two.
+    """
+    with make_engine("ray", workers=4), make_engine("ray", workers=2) as engine:
+        yield engine

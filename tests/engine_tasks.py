@@ -20,7 +20,8 @@ Shared = Mapping[str, Mapping[str, NDArray[Any]]]
 def draw(payload: Payload, _: Shared) -> Arrays:
     """Random bits that depend on the seed alone."""
     rng = np.random.default_rng(payload["seed"])
-    return {"bits": rng.integers(2**63, size=payload["size"]), "normal": rng.standard_normal(payload["size"])}
+    size: int = payload["size"]
+    return {"bits": rng.integers(2**63, size=size), "normal": rng.standard_normal(size)}
 
 
 def add(payload: Payload, shared: Shared) -> Arrays:

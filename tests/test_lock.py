@@ -126,7 +126,9 @@ def test_a_process_of_another_user_is_there(tmp_path, monkeypatch):
 
 
 def test_a_folder_without_room_for_the_lock_is_named(tmp_path):
-    with pytest.raises(StoreError, match=r"the lock .*gone/lock cannot be made .*: choose a --store"):
+    with pytest.raises(
+        StoreError, match=r"the lock .*gone/lock cannot be made .*: make room, or choose a --store"
+    ):
         StoreLock(tmp_path / "gone").__enter__()
 
 

@@ -1,4 +1,4 @@
-"""Plans hold every missing replica once, in batches of about equal cost; the scheduler keeps order and blame."""
+"""Plans hold every missing replica once, in batches of equal cost; the scheduler keeps order and blame."""
 
 import copy
 

@@ -1,8 +1,9 @@
-"""Distances between finite measures on the line: Prohorov, d_𝕊, residual-life norm, Kolmogorov, Wasserstein, sup."""
+"""Distances between finite measures on the line, and between states of the network and its limit."""
 
 from sweep.distances.cdfs import kolmogorov, sup_distance, wasserstein
 from sweep.distances.measures import Atoms, Measure, PiecewiseLinear
 from sweep.distances.prohorov import (
+    grid_error,
     level_distances,
     prohorov,
     prohorov_between,
@@ -16,6 +17,7 @@ __all__ = [
     "Measure",
     "PiecewiseLinear",
     "ResidualNorm",
+    "grid_error",
     "kolmogorov",
     "level_distances",
     "prohorov",

@@ -30,9 +30,9 @@ def wasserstein(mu: Measure, nu: Measure, until: float | None = None) -> float:
     Parameters
     ----------
     mu, nu
-        Measures. With equal masses and the default this is the Wasserstein-1 (Kantorovich) distance. With unequal
-        masses the integral over the whole line is infinite; up to a fixed `until` it is still a metric among
-        measures on (−∞, until], which counts each unit of missing mass as if it sat at `until`.
+        Measures. With equal masses and the default this is the Wasserstein-1 (Kantorovich) distance. With
+        unequal masses the integral over the whole line is infinite; up to a fixed `until` it is still a
+        metric among measures on (−∞, until], which counts each unit of missing mass as if it sat at `until`.
     until
         Upper limit; by default the last finite position of either measure.
 
@@ -52,7 +52,8 @@ def wasserstein(mu: Measure, nu: Measure, until: float | None = None) -> float:
     ends = [float(measure.vertices.positions[-1]) for measure in (mu, nu) if measure.vertices.positions.size]
     if not ends:
         return 0.0
-    _, area = kernels.compare_functions(*mu.vertices, *nu.vertices, max(ends) if until is None else float(until))
+    limit = max(ends) if until is None else float(until)
+    _, area = kernels.compare_functions(*mu.vertices, *nu.vertices, limit)
     return float(area)
 
 

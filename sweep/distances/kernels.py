@@ -34,8 +34,8 @@ def match_atoms(
 ) -> tuple[float, float, float, float]:
     """Match as much mass of sorted atoms as lies within distance epsilon, from the left.
 
-    Returns the unmatched masses of x and of y, and the bounds of the interval [below, above) of epsilon on which
-    every comparison made here, hence the result, is the same.
+    Returns the unmatched masses of x and of y, and the bounds of the interval [below, above) of epsilon on
+    which every comparison made here, hence the result, is the same.
     """
     i, j = 0, 0
     rest_x = wx[0] if x.size else 0.0
@@ -81,10 +81,24 @@ def before(x: Floats, values: Floats, slopes: Floats, k: int, at: float) -> floa
     """Return the left limit at `at` of a cumulative function whose first vertex not left of it is k."""
     if k == 0:
         return 0.0
-    low = values[k - 1]
+    low = float(values[k - 1])
     if k == x.size or slopes[k - 1] == 0.0:
         return low
-    return max(low, min(values[k], low + slopes[k - 1] * (at - x[k - 1])))
+    return max(low, min(float(values[k]), low + float(slopes[k - 1] * (at - x[k - 1]))))
+
+
+@njit(cache=True, nogil=True)
+def push(
+    shift: float, low: float, high: float, lost_x: float, carry_x: float, lost_y: float, carry_y: float
+) -> tuple[float, float, float, float, float]:
+    """Move the shift into [low, high]: down by skipping mass of x, up by skipping mass of y."""
+    if shift > high:
+        lost_x, carry_x = add(lost_x, carry_x, shift - high)
+        shift = high
+    if shift < low:
+        lost_y, carry_y = add(lost_y, carry_y, low - shift)
+        shift = low
+    return shift, lost_x, carry_x, lost_y, carry_y
 
 
 @njit(cache=True, nogil=True)
@@ -93,14 +107,14 @@ def match_functions(
 ) -> tuple[float, float]:
     """Match as much mass of two measures as lies within distance epsilon; return both unmatched masses.
 
-    A measure is the list of vertices of its cumulative function: positions that do not decrease, values that do not
-    decrease from 0 (two vertices at one position are an atom), slopes to the next vertex.
+    A measure is the list of vertices of its cumulative function: positions that do not decrease, values that
+    do not decrease from 0 (two vertices at one position are an atom), slopes to the next vertex.
 
-    From the left, the mass at level u of F is matched with the mass at level u + shift of G. A pair is near enough
-    iff G((z−ε)−) ≤ F(z) + shift ≤ G(z+ε), so the shift is pushed as little as will keep it between the barriers
-    G(z−ε) − F(z) and G(z+ε) − F(z); a push up skips mass of G, a push down mass of F. Barriers are linear between
-    vertices, so pushing at vertices is exact. At one z: first G(z+ε) takes its jump, then F, then G(z−ε), for a
-    distance of epsilon itself is near enough.
+    From the left, the mass at level u of F is matched with the mass at level u + shift of G. A pair is near
+    enough iff G((z−ε)−) ≤ F(z) + shift ≤ G(z+ε), so the shift is pushed as little as will keep it between the
+    barriers G(z−ε) − F(z) and G(z+ε) − F(z); a push up skips mass of G, a push down mass of F. Barriers are
+    linear between vertices, so pushing at vertices is exact. At one z: first G(z+ε) takes its jump, then F,
+    then G(z−ε), for a distance of epsilon itself is near enough.
     """
     i, upper, lower = 0, 0, 0
     shift = 0.0
@@ -113,26 +127,27 @@ def match_functions(
         f = F[i] if z_f == z else before(x, F, slopes_F, i, z)
         u = G[upper] if z_u == z else before(y, G, slopes_G, upper, z + epsilon)
         low = G[lower] if z_l == z else before(y, G, slopes_G, lower, z - epsilon)
-        for phase in range(3):
-            if phase == 1:
-                while upper < y.size and y[upper] - epsilon == z:
-                    u = G[upper]
-                    upper += 1
-                while i < x.size and x[i] == z:
-                    f = F[i]
-                    i += 1
-            elif phase == 2:
-                if z_l != z:
-                    break
-                while lower < y.size and y[lower] + epsilon == z:
-                    low = G[lower]
-                    lower += 1
-            if shift > u - f:
-                lost_x, carry_x = add(lost_x, carry_x, shift - (u - f))
-                shift = u - f
-            if shift < low - f:
-                lost_y, carry_y = add(lost_y, carry_y, (low - f) - shift)
-                shift = low - f
+        shift, lost_x, carry_x, lost_y, carry_y = push(
+            shift, low - f, u - f, lost_x, carry_x, lost_y, carry_y
+        )
+        if z_u == z:
+            while upper < y.size and y[upper] - epsilon == z:
+                u = G[upper]
+                upper += 1
+        if z_f == z:
+            while i < x.size and x[i] == z:
+                f = F[i]
+                i += 1
+        shift, lost_x, carry_x, lost_y, carry_y = push(
+            shift, low - f, u - f, lost_x, carry_x, lost_y, carry_y
+        )
+        if z_l == z:
+            while lower < y.size and y[lower] + epsilon == z:
+                low = G[lower]
+                lower += 1
+            shift, lost_x, carry_x, lost_y, carry_y = push(
+                shift, low - f, u - f, lost_x, carry_x, lost_y, carry_y
+            )
     return lost_x + carry_x, lost_y + carry_y
 
 
@@ -216,9 +231,10 @@ def variation(first: Floats, second: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def curvature(row: Floats) -> float:
-    """Σ |row − the chord of its neighbours| over the odd nodes, which lie midway."""
+def chord_error(row: Floats, masses: Floats, kolmogorov: float) -> float:
+    """Bound what integrals lose when row is replaced by its chords, from odd nodes, which lie midway."""
     total = 0.0
     for k in range(1, row.size - 1, 2):
-        total += abs(row[k] - 0.5 * (row[k - 1] + row[k + 1]))
+        nearby = masses[k - 1] + masses[k] + masses[k + 1]
+        total += min(kolmogorov, 0.5 * nearby) * abs(row[k] - 0.5 * (row[k - 1] + row[k + 1]))
     return total

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Vertices(NamedTuple):
-    """A cumulative function as a list of vertices: positions and values do not decrease, values start at 0."""
+    """Vertices of a cumulative function; neither positions nor values decrease, values start at 0."""
 
     positions: Floats
     values: Floats
@@ -74,7 +74,8 @@ class Atoms(Measure):
         x = _line(f"positions of {name}", positions)
         w = np.asarray(weights, dtype=np.float64)
         if w.ndim == 0:
-            _refuse(f"weights of {name}", "be finite and not negative", w[None], ~((w >= 0) & (w < math.inf))[None])
+            bad = ~((w >= 0.0) & (w < math.inf))
+            _refuse(f"weights of {name}", "be finite and not negative", w[None], bad[None])
             x = np.sort(x) if w > 0.0 else x[:0]
             w = np.full(x.size, float(w))
         else:
@@ -122,9 +123,9 @@ class PiecewiseLinear(Measure):
     ages
         Shape (n,), not decreasing; a repeated age is a jump there. The last may be inf.
     cdf
-        Shape (n,), finite, ≥ 0, not decreasing: mass up to and including each age. `cdf[0]` is an atom at `ages[0]`.
-        What is added at inf lies at infinity: it matches no finite position, so that a Prohorov distance is then an
-        upper bound, too large by no more than that mass.
+        Shape (n,), finite, ≥ 0, not decreasing: mass up to and including each age. `cdf[0]` is an atom at
+        `ages[0]`. What is added at inf lies at infinity: it matches no finite position, so that a Prohorov
+        distance is then an upper bound, too large by no more than that mass.
 
     Raises
     ------
@@ -154,9 +155,8 @@ class PiecewiseLinear(Measure):
         _refuse("cdf", "not be negative", values, values < 0.0)
         if np.any(values[1:] < values[:-1]):
             k = int(np.argmax(values[1:] < values[:-1]))
-            raise ValueError(
-                f"cdf must not decrease, got {float(values[k + 1])!r} after {float(values[k])!r} at age {x[k + 1]:g}"
-            )
+            last, now = float(values[k]), float(values[k + 1])
+            raise ValueError(f"cdf must not decrease, got {now!r} after {last!r} at age {x[k + 1]:g}")
         object.__setattr__(self, "ages", x)
         object.__setattr__(self, "cdf", values)
 

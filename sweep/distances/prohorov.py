@@ -17,6 +17,8 @@ _Unmatched = Callable[[float], tuple[float, float, float]]
 
 _COARSE = 8.0  # ratio by which epsilon falls until it is bracketed within it
 _LAST_BITS = 2.0**-52
+#: Width, in units of the greater mass, at which a search ends: above the rounding of cumulative functions.
+_SMOOTH_WIDTH = 2.0**-46
 
 
 def prohorov(x: ArrayLike, wx: ArrayLike, y: ArrayLike, wy: ArrayLike) -> float:
@@ -44,9 +46,9 @@ def prohorov(x: ArrayLike, wx: ArrayLike, y: ArrayLike, wy: ArrayLike) -> float:
 
     Notes
     -----
-    By max-flow min-cut the two conditions hold iff max(μ(V), ν(V)) − flow_ε ≤ ε, with flow_ε the largest mass that
-    can be matched at distances ≤ ε. On the line matching from the left is optimal: one pass over sorted atoms.
-    Aghajani & Ramanan, "The hydrodynamic limit of a randomized load balancing network", (2.5).
+    By max-flow min-cut the two conditions hold iff max(μ(V), ν(V)) − flow_ε ≤ ε, with flow_ε the largest mass
+    that can be matched at distances ≤ ε. On the line matching from the left is optimal: one pass over sorted
+    atoms. Aghajani & Ramanan, "The hydrodynamic limit of a randomized load balancing network", (2.5).
 
     Examples
     --------
@@ -92,12 +94,12 @@ def prohorov_between(mu: Measure, nu: Measure) -> float:
     Examples
     --------
     >>> uniform, shifted = PiecewiseLinear([0.0, 1.0], [0.0, 1.0]), PiecewiseLinear([0.25, 1.25], [0.0, 1.0])
-    >>> round(prohorov_between(uniform, shifted), 12)  # min(shift/2, …): mass 1/8 stays away, the rest moves by 1/8
+    >>> round(prohorov_between(uniform, shifted), 12)  # 0.25 − ε = ε
     0.125
     """
     if isinstance(mu, Atoms) and isinstance(nu, Atoms):
-        return _least_epsilon(_between_atoms(mu, nu), mu.mass, nu.mass)
-    return _least_epsilon(_between_functions(mu, nu), mu.mass, nu.mass)
+        return _least_epsilon(_between_atoms(mu, nu), mu.mass, nu.mass, 0.0)
+    return _least_epsilon(_between_functions(mu, nu), mu.mass, nu.mass, _SMOOTH_WIDTH)
 
 
 def level_distances(mu: Sequence[Measure], nu: Sequence[Measure]) -> NDArray[np.float64]:
@@ -110,10 +112,7 @@ def level_distances(mu: Sequence[Measure], nu: Sequence[Measure]) -> NDArray[np.
     """
     zero = Atoms([], [])
     depth = max(len(mu), len(nu))
-    pairs = (
-        (mu[k] if k < len(mu) else zero, nu[k] if k < len(nu) else zero)
-        for k in range(depth)
-    )
+    pairs = ((mu[k] if k < len(mu) else zero, nu[k] if k < len(nu) else zero) for k in range(depth))
     return np.fromiter((prohorov_between(*pair) for pair in pairs), dtype=np.float64, count=depth)
 
 
@@ -123,16 +122,40 @@ def state_distance(mu: Sequence[Measure], nu: Sequence[Measure]) -> float:
     Parameters
     ----------
     mu, nu
-        The measures at levels 1, 2, …, each `Atoms` or `PiecewiseLinear`. A missing level is the zero measure. Levels
-        beyond the last given add at most the mass of that level over its number, since masses fall with the level.
+        The measures at levels 1, 2, …, each `Atoms` or `PiecewiseLinear`. A missing level is the zero
+        measure. Levels beyond the last given add at most the mass of that level over its number, since masses
+        fall with the level.
 
     Examples
     --------
-    >>> state_distance([Atoms([0.0], [1.0]), Atoms([0.0], [1.0])], [Atoms([0.125], [1.0]), Atoms([0.5], [1.0])])
+    >>> fresh, older = Atoms([0.0], [1.0]), Atoms([0.5], [1.0])
+    >>> state_distance([fresh, fresh], [fresh, older])
     0.25
     """
     distances = level_distances(mu, nu)
     return float(np.max(distances / np.arange(1, distances.size + 1), initial=0.0))
+
+
+def grid_error(nu: PiecewiseLinear) -> float:
+    """Return d_P of a measure from itself with every other age left out.
+
+    It bounds the distance of the measure from the one whose cdf was read at those ages, as soon as halving
+    the cells at least halves that distance: the share of the age grid in a reported d_P.
+
+    Examples
+    --------
+    >>> grid_error(PiecewiseLinear([0.0, 0.5, 1.0], [0.0, 0.5, 1.0]))  # a uniform law needs no age between
+    0.0
+    """
+    ages = nu.ages
+    keep = np.arange(ages.size) % 2 == 0
+    keep[-1:] = True
+    if ages.size > 1 and ages[-1] == math.inf:
+        keep[-2] = True
+    jump = ages[1:] == ages[:-1]
+    keep[1:] |= jump
+    keep[:-1] |= jump
+    return prohorov_between(nu, PiecewiseLinear(ages[keep], nu.cdf[keep]))
 
 
 def _between_atoms(mu: Atoms, nu: Atoms) -> _Unmatched:
@@ -160,17 +183,18 @@ def _between_functions(mu: Measure, nu: Measure) -> _Unmatched:
 
 @dataclass
 class _Bracket:
-    """low ≤ d_P ≤ high, and the last points on either side with excess = unmatched mass − ε there."""
+    """low ≤ d_P ≤ high, and the last point on either side with excess = unmatched mass − ε there."""
 
     low: float
     high: float
     left: tuple[float, float] | None = None
     right: tuple[float, float] | None = None
+    last: int = 0  # the side that moved last
 
     def trial(self, bisect: bool) -> float:
         """Return where to look next: by regula falsi, or midway if told so or if there is nothing better."""
-        if self.high > _COARSE * self.low and self.left is None:
-            return max(self.high / _COARSE, self.low)
+        if self.high > _COARSE * self.low:
+            return self.high / _COARSE
         if not bisect and self.left is not None and self.right is not None:
             (a, at_a), (b, at_b) = self.left, self.right
             chord = a + (b - a) * (at_a / (at_a - at_b))
@@ -181,26 +205,31 @@ class _Bracket:
     def narrow(self, epsilon: float, mass: float, below: float, above: float) -> None:
         """Use that the unmatched mass never grows with ε and is the same on [below, above)."""
         excess = mass - epsilon
+        # Illinois: the value at an end that stays a second time is halved, so that no end stays for ever.
         if excess > 0.0:
             self.low = max(self.low, min(mass, above))
             self.high = min(self.high, mass)
-            if self.left is not None and self.right is not None:
-                self.right = (self.right[0], self.right[1] / 2.0)  # Illinois: no end stays for ever
-            self.left = (epsilon, excess)
+            if self.last < 0 and self.right is not None:
+                self.right = (self.right[0], self.right[1] / 2.0)
+            self.left, self.last = (epsilon, excess), -1
         else:
             self.low = max(self.low, mass)
             self.high = min(self.high, max(mass, below))
-            if self.left is not None and self.right is not None:
+            if self.last > 0 and self.left is not None:
                 self.left = (self.left[0], self.left[1] / 2.0)
-            self.right = (epsilon, excess)
+            self.right, self.last = (epsilon, excess), 1
 
 
-def _least_epsilon(unmatched: _Unmatched, mass_mu: float, mass_nu: float) -> float:
-    """Return inf{ε : unmatched(ε) ≤ ε} to the last bits."""
+def _least_epsilon(unmatched: _Unmatched, mass_mu: float, mass_nu: float, width_of_mass: float) -> float:
+    """Return inf{ε : unmatched(ε) ≤ ε}, to the last bits or within that share of the mass."""
     bracket = _Bracket(abs(mass_mu - mass_nu), max(mass_mu, mass_nu))
-    width = math.inf
-    bisect = False
-    while bracket.high - bracket.low > _LAST_BITS * bracket.high:
+    if bracket.low == bracket.high:  # one of them is the zero measure
+        return bracket.high
+    epsilon, width, bisect = bracket.low, math.inf, False
+    if unmatched(epsilon)[0] <= epsilon:
+        return epsilon
+    enough = width_of_mass * bracket.high
+    while bracket.high - bracket.low > max(enough, _LAST_BITS * bracket.high):
         epsilon = bracket.trial(bisect)
         bracket.narrow(epsilon, *unmatched(epsilon))
         bisect = bracket.high - bracket.low > width / 2.0

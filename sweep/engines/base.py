@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -66,3 +68,8 @@ class Engine(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def search_path() -> str:
+    """Return the value of PYTHONPATH under which a child finds the modules that this process finds."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)

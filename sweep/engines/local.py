@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import ClassVar
 
-from sweep.engines.base import ONE_THREAD
+from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.pool import Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus
@@ -56,12 +56,13 @@ class LocalEngine(PoolEngine[LocalWorker]):
         # The kernel ties a child to the thread that made it, which may end before the process does.
         bound = threading.current_thread() is threading.main_thread()
         arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound)), str(self.memory)]
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": search_path(), "PYTHONSAFEPATH": "1"}
         command = [sys.executable, "-m", "sweep.engines.worker", *arguments]
         # Ctrl-C must not reach the child before it ignores it: a blocked signal stays blocked across exec.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
-                command, env=_environment(), stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()]
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()]
             )
         except OSError as error:
             ours.close()
@@ -72,8 +73,12 @@ class LocalEngine(PoolEngine[LocalWorker]):
         return LocalWorker(process, Connection(ours.detach()))
 
     def _send(self, worker: LocalWorker, task: Task, source: Source) -> bool:
-        missing, dropped = worker.hold(task.needs)
-        message = pickle.dumps((task, {name: source.shared(name) for name in missing}, dropped), protocol=5)
+        keys = self._keys(task)
+        missing, dropped = worker.hold(keys)
+        sent = {
+            key: source.shared(name) for key, name in zip(keys, task.needs, strict=True) if key in missing
+        }
+        message = pickle.dumps((task, keys, sent, dropped), protocol=5)
         try:
             worker.connection.send_bytes(message)
         except OSError:
@@ -112,9 +117,3 @@ class LocalEngine(PoolEngine[LocalWorker]):
         for worker in workers:
             worker.process.wait()
             worker.connection.close()
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a worker, which finds the modules that this process finds."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, **ONE_THREAD, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -49,13 +49,13 @@ class Worker:
             worker=self.label,
         )
 
-    def hold(self, needs: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Note a task's `needs`: the names to send along, and those to drop before it runs."""
-        missing = [name for name in needs if name not in self.holds]
-        for name in needs:
-            self.holds[name] = None
-            self.holds.move_to_end(name)
-        excess = max(0, len(self.holds) - max(SHARED_OBJECTS, len(needs)))
+    def hold(self, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Note that a task needs objects: return those to send along, and those to drop for them."""
+        missing = [key for key in keys if key not in self.holds]
+        for key in keys:
+            self.holds[key] = None
+            self.holds.move_to_end(key)
+        excess = max(0, len(self.holds) - max(SHARED_OBJECTS, len(keys)))
         return missing, [self.holds.popitem(last=False)[0] for _ in range(excess)]
 
 
@@ -66,7 +66,7 @@ W = TypeVar("W", bound=Worker)
 class Event(Generic[W]):
     """News of a worker: an outcome; or, without one, its death if `death` says how, else that it is ready.
 
-    A death is blamed on the executing task if `executing`.
+    A death is blamed on the first task if that was `executing`. `unsure` says that it was of one of the tasks.
     """
 
     worker: W
@@ -74,6 +74,7 @@ class Event(Generic[W]):
     death: str = ""
     details: str = ""
     executing: bool = False
+    unsure: bool = False
 
 
 class PoolEngine(Engine, Generic[W]):
@@ -83,7 +84,9 @@ class PoolEngine(Engine, Generic[W]):
         self.workers = workers
         self._crew: list[W] = []
         self._backlog: deque[Task] = deque()  # taken from the source, not yet (or no longer) at a worker
+        self._suspects: set[str] = set()  # names of tasks at a worker that died of one of them; they go alone
         self._failed_starts = 0
+        self._runs = 0
 
     @abstractmethod
     def _hire(self) -> W:
@@ -108,6 +111,7 @@ class PoolEngine(Engine, Generic[W]):
     def run(self, source: Source) -> Iterator[Outcome]:
         """Yield outcomes as they finish (see `Engine.run`)."""
         finished: deque[Outcome] = deque()
+        self._runs += 1
         try:
             while True:
                 self._assign(source)
@@ -120,12 +124,19 @@ class PoolEngine(Engine, Generic[W]):
         finally:
             self._backlog.clear()
             if self._busy():  # left early: by an error, an interrupt or the caller
-                self.close()
+                self._abandon()
 
     def close(self) -> None:
         """End every worker at once; harmless when repeated."""
+        self._abandon()
+
+    def _abandon(self) -> None:
         crew, self._crew = self._crew, []
         self._end(crew)
+
+    def _keys(self, task: Task) -> list[str]:
+        """Return the names under which workers keep what a task needs: another run's objects are others."""
+        return [f"{self._runs}:{name}" for name in task.needs]
 
     def _busy(self) -> bool:
         return any(worker.tasks for worker in self._crew)
@@ -133,10 +144,23 @@ class PoolEngine(Engine, Generic[W]):
     def _idle(self) -> bool:
         return any(worker.ready and not worker.tasks for worker in self._crew)
 
+    def _starting(self) -> int:
+        return sum(not worker.ready for worker in self._crew)
+
+    def _queues(self) -> list[W]:
+        """Return the workers at which a task may wait for the one that executes."""
+        single = [worker for worker in self._crew if worker.ready and len(worker.tasks) == 1]
+        return [w for w in single if w.tasks[0].cost < QUEUE_BEHIND and w.tasks[0].name not in self._suspects]
+
     def _assign(self, source: Source) -> None:
         """Give tasks to workers until no worker has room or nothing is ready."""
         held: deque[Task] = deque()
-        while (task := self._backlog.popleft() if self._backlog else source.next_task()) is not None:
+        while (
+            self._idle() or self._queues() or self._starting() > len(held) or len(self._crew) < self.workers
+        ):
+            task = self._backlog.popleft() if self._backlog else source.next_task()
+            if task is None:
+                break
             worker = self._place(task, len(held))
             if worker is None:
                 held.append(task)
@@ -151,14 +175,11 @@ class PoolEngine(Engine, Generic[W]):
 
     def _place(self, task: Task, held: int) -> W | None:
         """Return the worker to send a task to, None if it has to wait for a worker or for memory."""
-        able = [worker for worker in self._crew if worker.ready and self._fits(worker, task)]
-        idle = [worker for worker in able if not worker.tasks]
-        if idle:
-            return idle[0]
-        if self._idle() or self._expects(held + 1):
+        idle = [worker for worker in self._crew if worker.ready and not worker.tasks]
+        if not idle and self._expects(held + 1):
             return None
-        short = [worker for worker in able if len(worker.tasks) == 1 and worker.tasks[0].cost < QUEUE_BEHIND]
-        return short[0] if short else None
+        places = idle or ([] if task.name in self._suspects else self._queues())
+        return next((worker for worker in places if self._fits(worker, task)), None)
 
     def _fits(self, worker: W, task: Task) -> bool:
         """Whether a host's memory allows a task; alone on its host, any task is allowed."""
@@ -170,17 +191,15 @@ class PoolEngine(Engine, Generic[W]):
 
     def _expects(self, count: int) -> bool:
         """Whether so many workers are about to start, after hiring where the crew is not full."""
-        starting = sum(not worker.ready for worker in self._crew)
-        while starting < count and len(self._crew) < self.workers:
+        while self._starting() < count and len(self._crew) < self.workers:
             self._crew.append(self._hire())
-            starting += 1
-        return starting >= count
+        return self._starting() >= count
 
     def _learn(self, event: Event[W]) -> Iterator[Outcome]:
         """Take note of an event; yield the outcome it brings, if any."""
         worker = event.worker
         if event.outcome is not None:
-            worker.tasks.popleft()
+            self._suspects.discard(worker.tasks.popleft().name)
             yield event.outcome
         elif not event.death:
             worker.ready = True
@@ -190,6 +209,8 @@ class PoolEngine(Engine, Generic[W]):
                 task = worker.tasks.popleft()
                 error = f"worker died ({event.death}) while running {task.name}"
                 yield Outcome(task=task, lost=True, error=error, details=event.details, worker=worker.label)
+            elif event.unsure:
+                self._suspects.update(task.name for task in worker.tasks)
             elif not worker.ready:
                 self._failed_starts += 1
             self._dismiss(worker)

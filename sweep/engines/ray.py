@@ -6,14 +6,15 @@ import importlib
 import os
 import re
 import secrets
+import subprocess
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sweep.engines.base import ONE_THREAD
+from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus, limit_memory
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     Reference = ray.ObjectRef[Any]
 
+#: How a driver connects, without printing what happens.
+_QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "warning", "namespace": "sweep"}
 #: How long the first worker may take to start (seconds): a cluster may have to add nodes first.
 PATIENCE = 300.0
 #: How often the size of a cluster is looked up (seconds).
@@ -101,16 +104,17 @@ class RayEngine(PoolEngine[RayWorker]):
     def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
         super().__init__(cpus() if workers is None else workers)
         self._environment = dict(ONE_THREAD)
-        self._privacy = ExitStack()
-        self._started, self._connected = self._open(address)
-        self._follows = workers is None and not self._started
+        self._private: PrivateRay | None = None
+        self._joined = False  # a cluster, by this engine
+        self._follows = workers is None
+        self._open(address)
         self._references: OrderedDict[str, Reference] = OrderedDict()
         self._memory: dict[str, int] = {}  # bytes a node offers to tasks
         self._surveyed = self._news = time.monotonic()
         self._survey()
 
-    def _open(self, address: str | None) -> tuple[bool, bool]:
-        """Connect to Ray: whether it was started here, and whether it was connected here."""
+    def _open(self, address: str | None) -> None:
+        """Connect to Ray, and start it if need be."""
         import_ray()
         import ray
 
@@ -121,20 +125,19 @@ class RayEngine(PoolEngine[RayWorker]):
                     f"Ray cannot be reached at {address!r}: this process is connected to {present!r}; "
                     "call ray.shutdown() first"
                 )
-            return False, False
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning", "namespace": "sweep"}
-        if address is None:
-            options |= {"address": "local", "num_cpus": self.workers, "include_dashboard": False}
-            self._environment["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-            self._privacy.enter_context(_private())
+            return
         try:
-            ray.init(**({"address": address} | options))
-        except (ray.exceptions.RayError, ConnectionError, OSError, RuntimeError, ValueError) as error:
-            self._privacy.close()
+            if address is not None:
+                ray.init(address, **_QUIET)
+                self._joined = True
+            else:
+                self._private = PrivateRay(self.workers)
+                self._follows = False
+                self._environment["PYTHONPATH"] = search_path()
+        except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             where = "be started on this machine" if address is None else f"be reached at {address!r}"
             cure = "engine 'local' does without" if address is None else "is the cluster up (`ray status`)?"
             raise EngineError(f"Ray cannot {where}: {error}; {cure}") from error
-        return address is None, True
 
     def close(self) -> None:
         """End every actor at once, and Ray if it was started here; harmless when repeated."""
@@ -142,10 +145,11 @@ class RayEngine(PoolEngine[RayWorker]):
 
         super().close()
         self._references.clear()
-        if self._connected:
-            self._connected = False
+        if self._private is not None:
+            self._private.close()
+        elif self._joined:
             ray.shutdown()
-        self._privacy.close()
+        self._private, self._joined = None, False
 
     def _survey(self) -> None:
         """Look up what the cluster's nodes offer."""
@@ -162,20 +166,21 @@ class RayEngine(PoolEngine[RayWorker]):
         return RayWorker(self._environment)
 
     def _send(self, worker: RayWorker, task: Task, source: Source) -> bool:
-        worker.execute(task, [self._reference(name, source) for name in task.needs])
+        names = zip(self._keys(task), task.needs, strict=True)
+        worker.execute(task, [self._reference(key, name, source) for key, name in names])
         excess = len(self._references) - max(SHARED_OBJECTS, len(task.needs))
         for _ in range(excess):
             self._references.popitem(last=False)
         return True
 
-    def _reference(self, name: str, source: Source) -> Reference:
+    def _reference(self, key: str, name: str, source: Source) -> Reference:
         """Return the reference of a shared object, which is put into the object store once."""
         import ray
 
-        if name not in self._references:
-            self._references[name] = ray.put(source.shared(name))
-        self._references.move_to_end(name)
-        return self._references[name]
+        if key not in self._references:
+            self._references[key] = ray.put(source.shared(name))
+        self._references.move_to_end(key)
+        return self._references[key]
 
     def _watch(self, seconds: float) -> list[Event[RayWorker]]:
         import ray
@@ -206,8 +211,14 @@ class RayEngine(PoolEngine[RayWorker]):
         except ray.exceptions.ActorDiedError as error:
             self._survey()  # with its node gone a task is innocent
             lost = error.preempted or "node has died" in str(error) or worker.host not in self._memory
-            blamed = worker.ready and not lost
-            return Event(worker, death=_reason(str(error)), details=str(error), executing=blamed)
+            # A result that was finished just before the death is lost with it, so the first of two is not the one.
+            return Event(
+                worker,
+                death=_reason(str(error)),
+                details=str(error),
+                executing=not lost and len(worker.tasks) == 1,
+                unsure=not lost and len(worker.tasks) > 1,
+            )
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
                 return Event(worker, death=str(error.cause), details=str(error))
@@ -226,46 +237,79 @@ class RayEngine(PoolEngine[RayWorker]):
             worker.kill()
 
 
+class PrivateRay:
+    """A Ray on this machine that keeps to itself.
+
+    It listens on the loopback interface alone, admits those who know a token of this process, and reports to
+    nobody. With the mode of authentication unset, Ray would write a token to the home directory, and later
+    clusters would behave differently. A reaper ends what is left of it when this process is gone.
+    """
+
+    def __init__(self, workers: int) -> None:
+        import ray
+        from ray._private import ray_constants
+
+        variables = {
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_enable_worker_prestart": "0",  # the actors start with an environment of their own
+            "RAY_prestart_worker_first_driver": "0",
+            "SWEEP_PRIVATE_RAY": secrets.token_hex(16),
+        }
+        if "RAY_AUTH_MODE" not in os.environ:
+            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        mark = f"SWEEP_PRIVATE_RAY={variables['SWEEP_PRIVATE_RAY']}"
+        self._reaper = subprocess.Popen(
+            [sys.executable, "-m", "sweep.engines.reaper", str(os.getpid()), mark],
+            stdin=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": search_path()},
+            start_new_session=True,
+        )
+        self._clusters = (
+            ray_constants.ENABLE_RAY_CLUSTER
+        )  # what Ray made of the variable when it was imported
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        try:
+            with _environ(variables):
+                _renew()
+                ray.init("local", num_cpus=workers, include_dashboard=False, **_QUIET)
+        except BaseException:  # an interrupt too: starting takes seconds
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it at once."""
+        import ray
+        from ray._private import ray_constants
+
+        ray.shutdown()
+        ray_constants.ENABLE_RAY_CLUSTER = self._clusters
+        _renew()
+        self._reaper.communicate()
+
+
 def import_ray() -> None:
     """Import Ray such that it does not print a paragraph on standard output for each worker that dies."""
-    if "ray" in sys.modules:
-        return
-    name = "RAY_DEDUP_LOGS_SKIP_REGEX"  # read when Ray is imported
-    before = os.environ.get(name)
-    os.environ[name] = "^A worker died or was killed" + (f"|{before}" if before else "")
-    importlib.import_module("ray")
-    _put_back({name: before})
+    if "ray" not in sys.modules:
+        name = "RAY_DEDUP_LOGS_SKIP_REGEX"  # read when Ray is imported
+        others = os.environ.get(name)
+        with _environ({name: "^A worker died or was killed" + (f"|{others}" if others else "")}):
+            importlib.import_module("ray")
 
 
 @contextmanager
-def _private() -> Iterator[None]:
-    """Have a Ray that starts meanwhile keep to itself.
-
-    It listens on the loopback interface alone, admits only those who know a token of this process, and reports
-    to nobody. With the mode of authentication unset, Ray would write a token to the home directory, and later
-    clusters would behave differently.
-    """
-    from ray._private import ray_constants
-
-    variables = {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_enable_worker_prestart": "0",  # the actors have an environment of their own, and start anyway
-        "RAY_prestart_worker_first_driver": "0",
-    }
-    if "RAY_AUTH_MODE" not in os.environ:
-        variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+def _environ(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables meanwhile."""
     before = {name: os.environ.get(name) for name in variables}
-    clusters = ray_constants.ENABLE_RAY_CLUSTER  # what Ray made of the variable when it was imported
     os.environ.update(variables)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    _renew()
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = clusters
-        _put_back(before)
-        _renew()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _renew() -> None:
@@ -273,14 +317,6 @@ def _renew() -> None:
     raylet: Any = importlib.import_module("ray._raylet")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
     raylet.Config.initialize("")
-
-
-def _put_back(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _reason(text: str) -> str:

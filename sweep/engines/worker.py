@@ -60,12 +60,12 @@ def serve(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
     shared: dict[str, Arrays] = {}
     connection.send(("ready",))
     while True:
-        task, sent, dropped = pickle.loads(inbox.get())
+        task, keys, sent, dropped = pickle.loads(inbox.get())
         connection.send(("started",))
         shared.update(sent)
-        for name in dropped:
-            del shared[name]
-        outcome = execute(task, {name: shared[name] for name in task.needs})
+        for key in dropped:
+            del shared[key]
+        outcome = execute(task, {name: shared[key] for name, key in zip(task.needs, keys, strict=True)})
         reply = ("done", outcome.arrays, outcome.error, outcome.details, outcome.seconds)
         try:
             message = pickle.dumps(reply, protocol=5)

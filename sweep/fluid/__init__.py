@@ -1,0 +1,1 @@
+"""The hydrodynamic limit of the network, N → ∞."""

@@ -16,9 +16,13 @@ Floats = NDArray[np.float64]
 _HIGHEST = 6.0
 
 
+#: The estimate is the larger of these multiples of the last change within its row and along the diagonal.
+_OF_ROW, _OF_DIAGONAL = 2.0, 0.125
+
+
 @dataclass(frozen=True)
 class Extrapolated:
-    """The last diagonal entry of the tableau and its distance to the one before."""
+    """The last diagonal entry of the tableau of extrapolations and an estimate of its error."""
 
     value: Floats
     error: Floats
@@ -49,7 +53,7 @@ def error_exponents(limit: Limit) -> tuple[float, ...]:
     return tuple(sorted(even | fractional))
 
 
-def extrapolate(values: Sequence[Floats], exponents: Sequence[float]) -> Extrapolated:
+def extrapolate(values: Sequence[Floats], exponents: Sequence[float], regular: bool = True) -> Extrapolated:
     """Eliminate one exponent for each resolution after the first.
 
     Parameters
@@ -58,6 +62,9 @@ def extrapolate(values: Sequence[Floats], exponents: Sequence[float]) -> Extrapo
         Results with steps h, h/2, h/4, …, of one shape, at least two.
     exponents
         Those of `error_exponents`, in increasing order.
+    regular
+        Whether the errors expand in these exponents. If they only decrease, as with breakpoints inside cells, the
+        estimate is the whole change along the diagonal.
     """
     diagonal = [values[0]]
     row = [values[0]]
@@ -68,4 +75,7 @@ def extrapolate(values: Sequence[Floats], exponents: Sequence[float]) -> Extrapo
             fresh.append(fresh[column] + (fresh[column] - older) / factor)
         row = fresh
         diagonal.append(row[-1])
-    return Extrapolated(diagonal[-1], np.abs(diagonal[-1] - diagonal[-2]))
+    along = np.abs(diagonal[-1] - diagonal[-2])
+    if regular:
+        along = np.maximum(_OF_ROW * np.abs(row[-1] - row[-2]), _OF_DIAGONAL * along)
+    return Extrapolated(diagonal[-1], along)

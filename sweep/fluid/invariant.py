@@ -1,161 +1,179 @@
-"""The invariant state of the hydrodynamic equations, level by level, for any service law."""
+"""The invariant state of the hydrodynamic equations, for any service law."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
-from sweep.fluid.panels import DEGREE, Floats, Panels
+from sweep.fluid.ladder import Ladder
+from sweep.fluid.mean_length import Estimate, mean_length
+from sweep.fluid.state import InvariantState
+from sweep.grids import check_levels
+from sweep.laws import Law, as_law
+from sweep.schema import Variable, labelled
 
-#: Ratio of a panel's width to its left end at first; halved until polynomials of `DEGREE` follow every level.
-_GROWTH = 0.5
-#: Share of a level's mass that may lie in the last two Legendre coefficients, and beyond the oldest age in doubt.
-_RESOLVED = 1e-12
-_UNCERTAIN = 1e-13
-#: log Ḡ beyond which doubles no longer hold the product of Ḡ and f.
-_DEEPEST = -650.0
+if TYPE_CHECKING:
+    import xarray as xr
 
+#: Levels solved at most when their number is left open; the levels beyond enter the means by extrapolation.
+MOST_LEVELS = 400
+#: log S_ℓ below which a level is not output of its own accord (1e-10), and below which it adds nothing to means.
+_NEGLIGIBLE, _NOTHING = -23.02585092994046, -45.0
+#: Widths of panels, as shares of their left ends, tried in turn.
+_GROWTHS = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)
+#: Ages of the labelled output: 0, then 2^{k/2} for these k, then inf.
+_HALF_OCTAVES = range(-12, 25)
 
-@dataclass(frozen=True)
-class Step:
-    """One level: with u_ℓ = f_ℓ / S_ℓ, u_ℓ' = feed · u_{ℓ−1} − decay · u_ℓ and u_ℓ(0) = start."""
-
-    log_S: float
-    decay: float
-    feed: float
-    start: float
-
-    @classmethod
-    def at(cls, limit: Limit, log_below: float, log_ratio: float) -> Step:
-        """Return the coefficients for log S_{ℓ−1} and a trial value of log S_ℓ/S_{ℓ−1} < 0."""
-        d, p = limit.d, limit.fraction
-        chords = math.expm1(d * log_ratio) / math.expm1(log_ratio)  # Σ_{m<d} (S_ℓ/S_{ℓ−1})^m
-        log_decay = _log_mix(limit, (d - 1) * log_below + math.log(chords))
-        log_S = log_below + log_ratio
-        start = limit.lam * (1.0 - p + p * math.exp((d - 1) * log_S))
-        return cls(log_S, math.exp(log_decay), math.exp(log_decay - log_ratio), start)
-
-
-def _log_mix(limit: Limit, log_power: float) -> float:
-    """Return log λ(1 − p + p e^{log_power}), exact where the power underflows and p = 1."""
-    p = limit.fraction
-    if p == 1.0:
-        return math.log(limit.lam) + log_power
-    return math.log(limit.lam) + math.log1p(-p + p * math.exp(log_power))
+#: What an invariant state consists of.
+INVARIANT: Mapping[str, Variable] = {
+    "S": Variable(("level",), "1", "invariant fraction of queues with length at least ℓ, S_ℓ"),
+    "log_S": Variable(("level",), "1", "natural logarithm of S_ℓ, which does not underflow"),
+    "age_cdf": Variable(
+        ("level", "age"),
+        "1",
+        "share of the jobs in service at queues of length at least ℓ with age at most a",
+    ),
+    "mean_queue": Variable((), "1", "mean queue length, Σ S_ℓ"),
+    "mean_queue_error": Variable((), "1", "estimated absolute error of the mean queue length"),
+    "mean_time_in_system": Variable((), "mean service time", "mean time in system, Σ S_ℓ / λ"),
+    "mean_virtual_waiting_time": Variable(
+        (), "mean service time", "mean wait of an arrival before its service, Σ_{ℓ≥2} S_ℓ / λ"
+    ),
+}
 
 
-class Ladder:
-    """Levels solved so far, on panels that are extended as they demand."""
+def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
+    """Solve for the invariant state at the level of arrays.
 
-    def __init__(self, limit: Limit, growth: float) -> None:
-        self.limit = limit
-        self.panels = Panels.start(limit.G, growth, first=2.0 * growth / limit.d)
-        self.steps = [Step(math.log(limit.lam), 0.0, 0.0, 1.0)]
-        self.coefficients = [self._ones(self.panels)]
-        self.ends = [1.0]
-        self.unresolved = 0.0
+    Parameters
+    ----------
+    limit
+        d, λ < 1, G and the fraction; the initial state and the law of arrivals do not matter.
+    levels
+        How many levels to hold; None for those with S_ℓ ≥ 1e-10, at most 400.
 
-    @staticmethod
-    def _ones(panels: Panels) -> Floats:
-        ones = np.zeros((panels.edges.size - 1, DEGREE + 1))
-        ones[:, 0] = 1.0
-        return ones
+    Raises
+    ------
+    ValueError
+        λ ≥ 1: queues grow for ever.
+    AccuracyError
+        A level out of reach of double precision.
+    """
+    if limit.lam >= 1.0:
+        raise ValueError(f"lam must be below 1 for an invariant state to exist, got {limit.lam:g}")
+    for growth in _GROWTHS:
+        ladder = Ladder(limit, growth)
+        length = _climb(ladder, levels)
+        if ladder.fine:
+            break
+    else:
+        raise AccuracyError(
+            f"levels must be resolved by panels of relative width {_GROWTHS[-1]:g}, got level "
+            f"{ladder.levels} of {limit.G}, which is not: ask for fewer levels",
+            math.inf,
+        )
+    held = levels or max(1, sum(step.log_S >= _NEGLIGIBLE for step in ladder.steps))
+    return InvariantState(
+        limit=limit,
+        log_S=np.array([step.log_S for step in ladder.steps[:held]]),
+        panels=ladder.panels,
+        coefficients=np.stack(ladder.coefficients[:held]),
+        length=length,
+    )
 
-    def climb(self) -> None:
-        """Solve the next level.
 
-        Raises
-        ------
-        AccuracyError
-            The level needs ages at which Ḡ leaves the range of doubles.
-        """
-        while True:
-            step, coefficients, end, unresolved = self._root()
-            doubt = self._doubt(step, end)
-            if doubt <= _UNCERTAIN:
-                break
-            self._extend(doubt)
-        self.steps.append(step)
-        self.coefficients.append(coefficients)
-        self.ends.append(end)
-        self.unresolved = max(self.unresolved, unresolved)
+def _climb(ladder: Ladder, levels: int | None) -> Estimate:
+    """Climb to the levels asked for and to those the mean needs, as long as the panels are fine enough."""
+    if levels is not None:
+        while ladder.levels < levels and ladder.fine:
+            ladder.climb()
+    length = mean_length(ladder)
+    while ladder.fine and ladder.levels < MOST_LEVELS:
+        low = ladder.steps[-1].log_S
+        if length.settled and (levels is not None or low < _NEGLIGIBLE) or low < _NOTHING:
+            break
+        try:
+            for _ in range(1 + ladder.levels // 8):
+                ladder.climb()
+        except AccuracyError:
+            break  # levels that nobody asked for: the error of the mean tells what they may hold
+        finally:
+            length = mean_length(ladder)
+    return length
 
-    def _root(self) -> tuple[Step, Floats, float, float]:
-        from scipy.optimize import brentq
 
-        from sweep.fluid.invariant_kernels import advance, weigh
+def invariant_state(
+    *, d: int, lam: float, G: str | Law, levels: int | None = None, fraction: float = 1.0
+) -> xr.Dataset:
+    """Solve for the invariant state of the N → ∞ limit of SQ(d), level by level.
 
-        log_below, below = self.steps[-1].log_S, self.coefficients[-1]
-        widths, tail = self.panels.widths, float(self.limit.G.integrated_tail(self.panels.end))
-        coefficients, ends = np.empty_like(below), np.empty(widths.size)
-        pivots = np.empty(DEGREE + 1)
+    Parameters
+    ----------
+    d
+        Queues sampled by an arrival.
+    lam
+        Arrival rate per server λ < 1, in 1 / mean service time.
+    G
+        Service law of mean 1.
+    levels
+        How many levels to output; None for those with S_ℓ ≥ 1e-10, at most 400. The means count all levels.
+    fraction
+        Share p of arrivals that use d choices, the others joining one uniform queue.
 
-        def mass(decay: float, feed: float, start: float) -> tuple[float, float]:
-            advance(below, widths, decay, feed, start, coefficients, ends, pivots)
-            inside, last = weigh(coefficients, self.panels.moments)
-            return inside + ends[-1] * tail, last
+    Returns
+    -------
+    xarray.Dataset
+        `S`, `log_S` (level), `age_cdf` (level, age), `mean_queue` with `mean_queue_error`,
+        `mean_time_in_system`, `mean_virtual_waiting_time`; means are inf where the tail is too heavy.
 
-        def excess(log_ratio: float) -> float:
-            step = Step.at(self.limit, log_below, log_ratio)
-            return math.log(mass(step.decay, step.feed, step.start)[0])
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter of the wrong type or value; λ ≥ 1.
+    AccuracyError
+        A level out of reach: it needs ages whose probability doubles cannot hold.
 
-        # S_ℓ → ∫ f_ℓ Ḡ increases, so its value at S_ℓ = 0 is below the root.
-        log_decay = _log_mix(self.limit, (self.limit.d - 1) * log_below)
-        low = log_decay + math.log(mass(math.exp(log_decay), 1.0, 0.0)[0])
-        low -= 1e-9 * max(1.0, -low)
-        high, stride = low / 2.0 if low > -1.0 else low + 0.5, 1.0
-        while excess(high) > 0.0:
-            low, high, stride = high, max(high / 2.0, high + stride), 2.0 * stride
-        root = brentq(excess, low, high, xtol=1e-16, rtol=4.0 * np.finfo(float).eps)
-        step = Step.at(self.limit, log_below, root)
-        total, last = mass(step.decay, step.feed, step.start)
-        return step, coefficients, float(ends[-1]), last / total
+    Notes
+    -----
+    The invariant equations of Aghajani & Ramanan's limit: f_ℓ' = c_ℓ (f_{ℓ−1} − f_ℓ) in age, with
+    c_ℓ = λ(φ(S_{ℓ−1}) − φ(S_ℓ))/(S_{ℓ−1} − S_ℓ), f_ℓ(0) = λφ(S_ℓ), S_ℓ = ∫ f_ℓ Ḡ da. Each f_ℓ is an entire
+    function of age, found by collocation of order 31 at Radau points and integrated against moments of Ḡ.
+    `mean_queue_error` is an estimate, and a bound for d = 1 and for fractions below 1 with light tails.
 
-    def _doubt(self, step: Step, end: float) -> float:
-        """Bound of the share of the mass beyond the oldest age A that u(A) ∫_A^∞ Ḡ misses.
+    Examples
+    --------
+    >>> state = invariant_state(d=2, lam=0.9, G="exponential", levels=3)
+    >>> [round(float(s), 12) for s in state.S]  # λ^(2^ℓ − 1)
+    [0.9, 0.729, 0.4782969]
+    >>> round(float(invariant_state(d=1, lam=0.5, G="deterministic").mean_time_in_system), 12)
+    1.5
+    """
+    limit = Limit(d=d, lam=lam, G=as_law(G, "G"), fraction=fraction)
+    return _labelled(solve_invariant(limit, check_levels(levels)))
 
-        f_ℓ increases to λ, and f_ℓ(a) a^{−(ℓ−1)} decreases.
-        """
-        if self.panels.complete:
-            return 0.0
-        law, age, level = self.limit.G, self.panels.end, len(self.steps) + 1
-        log_most = math.log(self.limit.lam) - step.log_S  # log u(∞)
-        tail = float(law.integrated_tail(age))
-        limit_gap = (math.exp(log_most) - end) * tail if log_most < 700.0 else math.inf
-        ratio = 2.0**0.25
-        ages = age * ratio ** np.arange(80)
-        log_bound = -math.inf
-        total = 0.0
-        for k, (point, log_survival) in enumerate(zip(ages.tolist(), law.log_survival(ages).tolist(), strict=True)):
-            log_growth = min(math.log(end) + (k + 1) * (level - 1) * math.log(ratio), log_most)
-            log_bound = log_growth + log_survival + math.log(point * (ratio if k == 79 else ratio - 1.0))
-            total += math.exp(min(log_bound, 700.0))
-        if law.tail_exponent is not None or log_bound > -100.0:
-            return max(limit_gap, 0.0)
-        return max(min(limit_gap, total), 0.0)
 
-    def _extend(self, doubt: float) -> None:
-        from sweep.fluid.invariant_kernels import advance
+def _labelled(state: InvariantState) -> xr.Dataset:
+    import xarray as xr
 
-        law, level = self.limit.G, len(self.steps) + 1
-        if float(law.log_survival(self.panels.end)) < _DEEPEST:
-            raise AccuracyError(
-                f"levels must be below {level} for {law} with d = {self.limit.d}, lam = {self.limit.lam:g}, "
-                f"got {level}: it needs ages beyond {self.panels.end:.3g}, where log P(S > age) < {_DEEPEST:g}",
-                doubt,
-            )
-        old = self.panels.edges.size - 1
-        self.panels = self.panels.extended(2.0 * self.panels.end)
-        widths = self.panels.widths[old:]
-        ends, pivots = np.empty(widths.size), np.empty(DEGREE + 1)
-        below = self._ones(self.panels)
-        self.coefficients[0] = below
-        for i in range(1, len(self.steps)):
-            step, added = self.steps[i], np.empty((widths.size, DEGREE + 1))
-            advance(below[old:], widths, step.decay, step.feed, self.ends[i], added, ends, pivots)
-            below = np.concatenate([self.coefficients[i], added])
-            self.coefficients[i], self.ends[i] = below, float(ends[-1])
+    octaves = [2.0 ** (k // 2) * (math.sqrt(2.0) if k % 2 else 1.0) for k in _HALF_OCTAVES]
+    ages = np.array([0.0, *octaves, math.inf])
+    arrays: dict[str, Any] = {
+        "S": state.S,
+        "log_S": state.log_S,
+        "age_cdf": state.age_cdfs(ages),
+        "mean_queue": state.length.value,
+        "mean_queue_error": state.length.error,
+        "mean_time_in_system": state.mean_time_in_system,
+        "mean_virtual_waiting_time": state.mean_virtual_waiting_time,
+    }
+    variables = {
+        name: (variable.dims, arrays[name], {"units": variable.units, "long_name": variable.long_name})
+        for name, variable in INVARIANT.items()
+    }
+    coordinates = {"level": np.arange(1, state.levels + 1), "age": ages}
+    return xr.Dataset(variables, coords={dim: labelled(dim, values) for dim, values in coordinates.items()})

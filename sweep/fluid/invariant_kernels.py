@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[float]  # type: ignore[type-var]  # numba takes it as a name only
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def advance(
     below: Floats,
     widths: Floats,
@@ -21,11 +23,12 @@ def advance(
 ) -> None:
     """Solve u' = feed · below − decay · u from u = `start`, panel after panel, in Legendre coefficients.
 
-    `below` and `coefficients` have shape (panel, n + 1), `ends` (panel,) receives u at the right end of each panel,
-    `pivots` (n + 1,) is work space. With x ∈ [−1, 1] across a panel of width h and v = du/dx = Σ_{k<n} v_k P_k,
-    ∫P_k = (P_{k+1} − P_{k−1})/(2k+1) gives u_k = v_{k−1}/(2k−1) − v_{k+1}/(2k+3), u_0 = start + v_0 − v_1/3 and
-    u(1) = start + 2 v_0. The residual is a multiple of P_n − P_{n−1}: collocation at the n Radau points, L-stable.
-    The system for v is tridiagonal and its pivots are at least 1, so nothing cancels.
+    `below` and `coefficients` have shape (panel, n + 1), `ends` (panel,) receives u at the right end of each
+    panel, `pivots` (n + 1,) is work space. With x ∈ [−1, 1] across a panel of width h and
+    v = du/dx = Σ_{k<n} v_k P_k, ∫P_k = (P_{k+1} − P_{k−1})/(2k+1) gives
+    u_k = v_{k−1}/(2k−1) − v_{k+1}/(2k+3), u_0 = start + v_0 − v_1/3 and u(1) = start + 2 v_0. The residual
+    is a multiple of P_n − P_{n−1}, so this is collocation at the n Radau points, L-stable. The system for v
+    is tridiagonal with pivots ≥ 1: nothing cancels.
     """
     n = below.shape[1] - 1
     value = start
@@ -60,9 +63,9 @@ def advance(
         ends[panel] = value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh(coefficients: Floats, weights: Floats) -> tuple[float, float]:
-    """Return ∫ u Ḡ da = Σ weights · coefficients, and the part of it in the last two coefficients of each panel."""
+    """Return ∫ u Ḡ da = Σ weights · coefficients, and the part in each panel's last two coefficients."""
     n = coefficients.shape[1] - 1
     total = 0.0
     last = 0.0
@@ -75,9 +78,25 @@ def weigh(coefficients: Floats, weights: Floats) -> tuple[float, float]:
     return total, last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def masses(coefficients: Floats, panels: Integers, weights: Floats, out: Floats) -> None:
+    """Fill `out` with ∫ u Ḡ da over intervals, each with a panel and `weights` of shape (interval, n + 1)."""
+    for i in range(panels.size):
+        total = 0.0
+        for k in range(weights.shape[1] - 1, -1, -1):
+            total += coefficients[panels[i], k] * weights[i, k]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def legendre_moments(
-    values: Floats, lower: Floats, upper: Floats, left: Floats, right: Floats, nodes: Floats, weights: Floats,
+    values: Floats,
+    lower: Floats,
+    upper: Floats,
+    left: Floats,
+    right: Floats,
+    nodes: Floats,
+    weights: Floats,
     moments: Floats,
 ) -> None:
     """Fill `moments` (interval, n + 1) with ∫_lower^upper P_k Ḡ da, P_k on the panel [left, right].
@@ -100,8 +119,8 @@ def legendre_moments(
                 before, now = now, ((2 * k + 1) * x * now - k * before) / (k + 1)
 
 
-@njit(cache=True, nogil=True)
-def evaluate(coefficients: Floats, edges: Floats, panels: NDArray[int], ages: Floats, out: Floats) -> None:  # type: ignore[type-var]
+@njit(cache=True, nogil=True, error_model="numpy")
+def evaluate(coefficients: Floats, edges: Floats, panels: Integers, ages: Floats, out: Floats) -> None:
     """Fill `out` with u at each age, which lies in the panel of the given number (Clenshaw's recurrence)."""
     n = coefficients.shape[1] - 1
     for i in range(ages.size):
@@ -110,5 +129,6 @@ def evaluate(coefficients: Floats, edges: Floats, panels: NDArray[int], ages: Fl
         x = (ages[i] - left) / (right - left) * 2.0 - 1.0
         later, now = 0.0, 0.0
         for k in range(n, 0, -1):
-            later, now = now, coefficients[panel, k] + (2 * k + 1) / (k + 1) * x * now - (k + 1) / (k + 2) * later
+            older, later = later, now
+            now = coefficients[panel, k] + (2 * k + 1) / (k + 1) * x * later - (k + 1) / (k + 2) * older
         out[i] = coefficients[panel, 0] + x * now - 0.5 * later

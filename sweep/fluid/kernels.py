@@ -40,7 +40,7 @@ def march(
     half: Floats,
     d: int,
     fraction: float,
-    weights: tuple[Floats, int, Floats, Floats],
+    weights: tuple[Floats, Floats, int, Floats, Floats],
     cells: Floats,
     atoms: Floats,
     born: Integers,
@@ -61,8 +61,7 @@ def march(
     d, fraction
         Choices of an arrival and the share p of arrivals that has them.
     weights
-        Means W of Ḡ over birth cells, as `weights.Weights.means`; the number of cells on which Ḡ is not 0; Ḡ at
-        differences of nodes from the right and from the left.
+        `even`, `layer`, `alive`, `after`, `before` of `weights.Weights`: means W of Ḡ over the ages of birth cells.
     cells
         Shape (level, birth cell): Q_{ℓ,j} = ∫ f_ℓ over births in step j, as if no job were ever completed.
     atoms, born, used
@@ -80,26 +79,30 @@ def march(
     step Σ (W − W') V over cells and atoms, plus (1 − W_new) times those born in the step: positive terms, known
     top down before the new S are. These follow bottom up, each from one scalar equation.
     """
-    means, alive, after, before = weights
+    even, layer, alive, after, before = weights
+    graded = layer.shape[1]
     levels = S.shape[1]
     gain, done, kept, slope = work[0], work[1], work[2], work[3]
     for level in range(1, levels):
         slope[level] = half[first] * _chord_slope(S[first, level - 1], S[first, level], d, fraction)
     for n in range(first, last):
         oldest = max(0, n - alive)
-        now, then = _rows(means, n)
+        middle = min(max(graded, oldest), n)
+        shift = even.size - 1 - n
         for level in range(levels - 1, -1, -1):
             c = slope[level] if level > 0 else 0.0
-            kept[level], done[level] = _explicit_half(
-                c, cells[max(level - 1, 0)], cells[level], oldest, n, now, then
-            )
+            lower, own = cells[max(level - 1, 0)], cells[level]
+            left, lost = _explicit_half(c, lower, own, oldest, middle, layer[n], layer[n + 1])
+            kept[level], done[level] = _explicit_half(c, lower, own, middle, n, even[shift + 1 :], even[shift:])
+            kept[level] += left
+            done[level] += lost
             for i in range(used):
                 value = atoms[level, i] + c * (atoms[max(level - 1, 0), i] - atoms[level, i])
                 atoms[level, i] = value
                 age = n - born[i]
                 kept[level] += value * before[age + 1]
                 done[level] += value * (after[age] - before[age + 1])
-        survive = then[n]
+        survive = layer[n + 1, n] if n < graded else even[even.size - 1]
         births = 0.0
         for level in range(levels - 1, 0, -1):
             gain[level] = births
@@ -120,12 +123,8 @@ def march(
             c = half[n] * chord
             slope[level] = half[min(n + 1, half.size - 1)] * chord
             cells[level, n] = gain[level]
-            scale = 1.0 / (1.0 + c)
-            lower, own = cells[level - 1], cells[level]
-            for j in range(oldest, n + 1):
-                own[j] = (own[j] + c * lower[j]) * scale
-            for i in range(used):
-                atoms[level, i] = (atoms[level, i] + c * atoms[level - 1, i]) * scale
+            _implicit_half(c, cells[level - 1], cells[level], oldest, n + 1)
+            _implicit_half(c, atoms[level - 1], atoms[level], 0, used)
         for level in range(levels):
             D[n + 1, level] = D[n, level] + done[level]
         top = levels - 1
@@ -134,23 +133,25 @@ def march(
 
 
 @njit(nogil=True, cache=True)
-def _rows(means: Floats, n: int) -> tuple[Floats, Floats]:
-    """Weights of birth cells 0, 1, … at nodes n and n + 1: rows of a table, or windows of one row."""
-    if means.shape[0] > 1:
-        return means[n], means[n + 1]
-    count = means.shape[1] - 1
-    return means[0, count - n + 1 :], means[0, count - n :]
+def _explicit_half(
+    c: float, lower: Floats, own: Floats, start: int, stop: int, now: Floats, then: Floats
+) -> tuple[float, float]:
+    """Turn Q into V in place for cells `start` to `stop`; return Σ W' V and Σ (W − W') V."""
+    # Two loops over views from 0: the first is then compiled to vector instructions, the second adds in order.
+    lower, own, now, then = lower[start:stop], own[start:stop], now[start:stop], then[start:stop]
+    for j in range(own.size):
+        own[j] += c * (lower[j] - own[j])
+    left, lost = 0.0, 0.0
+    for j in range(own.size):
+        left += own[j] * then[j]
+        lost += own[j] * (now[j] - then[j])
+    return left, lost
 
 
 @njit(nogil=True, cache=True)
-def _explicit_half(
-    c: float, lower: Floats, own: Floats, oldest: int, n: int, now: Floats, then: Floats
-) -> tuple[float, float]:
-    """Turn Q into V in place; return Σ W' V and Σ (W − W') V."""
-    left, lost = 0.0, 0.0
-    for j in range(oldest, n):
-        value = own[j] + c * (lower[j] - own[j])
-        own[j] = value
-        left += value * then[j]
-        lost += value * (now[j] - then[j])
-    return left, lost
+def _implicit_half(c: float, lower: Floats, own: Floats, start: int, stop: int) -> None:
+    """Turn V into Q' in place for cells `start` to `stop`, given those of the level below."""
+    lower, own = lower[start:stop], own[start:stop]
+    scale = 1.0 / (1.0 + c)
+    for j in range(own.size):
+        own[j] = (own[j] + c * lower[j]) * scale

@@ -14,8 +14,9 @@ from sweep.cell import Limit
 Floats = NDArray[np.float64]
 #: Longest base step, in mean service times; it is halved until the tolerance is met.
 _LONGEST = 0.125
-#: Most base steps that are spent on meeting breakpoints and output times at nodes.
+#: Most base steps that are spent on meeting breakpoints at nodes, and on meeting output times too.
 _MOST = 2048
+_MOST_FOR_TIMES = 400
 #: A kink of generation m, at a sum of m breakpoints, is a jump of the derivative of order m or m + 1.
 _GENERATIONS = 6
 #: Relative distance below which two times are one.
@@ -23,6 +24,9 @@ _SAME = 1e-9
 #: Base steps of the graded layer are `power` times as many as the uniform ones it replaces; at least so many.
 _LAYER = 32
 _HIGHEST_POWER = 60
+#: An early age and the slope of log G from there on below which a law of smooth density is steep all the same.
+_EARLY = 0.01
+_STEEP = 0.75
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Mesh:
     """Base grid of `count` steps from 0 to the horizon or a little further, and the kinks of the solution.
 
     The first `layer` steps are graded, t = τ (i / layer)^power, and join the uniform ones smoothly, since
-    layer = power · τ / step; without a layer all are uniform. Refinement halves steps in the index i.
+    layer = power · τ / step; without a layer all are uniform. Refinement halves steps in the index i. `aligned` says
+    whether all breakpoints of the law are nodes.
     """
 
     step: float
@@ -38,6 +43,7 @@ class Mesh:
     kinks: tuple[float, ...] = ()
     layer: int = 0
     power: int = 1
+    aligned: bool = True
 
     @property
     def depth(self) -> float:
@@ -75,17 +81,15 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
 
     Breakpoints come first: trapezoid and extrapolation keep their orders only if kinks of the solution, which lie
     at sums of breakpoints, are nodes. What has no common step of at least horizon / 2048 is left inside cells:
-    weights stay exact, and the order falls in the single cells concerned.
-
-    From fresh ages, D ~ t^k at first: for k < 1 a layer graded with the power 2/k makes its square a fourth power.
+    weights stay exact, and the order falls in the single cells concerned. Output times beside nodes are interpolated.
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
     longest = min(_LONGEST, max(1.0 / steepest, horizon / _MOST), horizon / 16.0)
     wanted = [*breakpoints, *(mark for mark in marks if mark > 0.0)]
-    for group in (wanted, breakpoints, breakpoints[:1]):
+    for group, most in ((wanted, _MOST_FOR_TIMES), (breakpoints, _MOST), (breakpoints[:1], _MOST)):
         common = common_step(group)
-        if common >= horizon / _MOST:
+        if common >= horizon / most:
             step = common / math.ceil(common / longest - _SAME)
             break
     else:
@@ -94,15 +98,24 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
     power = layer_power(limit)
     replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
     layer = power * replaced
-    return Mesh(step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power)
+    aligned = all(abs(age / step - round(age / step)) <= 1e-6 for age in breakpoints)
+    return Mesh(step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power, aligned)
 
 
 def layer_power(limit: Limit) -> int:
-    """Return the power of the graded layer at t = 0, 1 if none is needed."""
-    k = limit.G.origin_exponent
-    if limit.initial.longest == 0 or k >= 1.0:
+    """Return the power of the graded layer at t = 0, 1 if none is needed.
+
+    From fresh ages D ~ G(t) at first. Where G ~ t^k with k < 1, or behaves so at the ages of a base step, the power
+    2/k makes it a square in the index, and what the first cell gets wrong, of order G², a fourth power.
+    """
+    if limit.initial.longest == 0:
         return 1
-    return min(math.ceil(2.0 / k), _HIGHEST_POWER)
+    k = limit.G.origin_exponent
+    early, later = 1.0 - float(limit.G.survival(_EARLY)), 1.0 - float(limit.G.survival(10.0 * _EARLY))
+    if early > _EARLY:
+        slope = math.log10(later / early)
+        k = min(k, slope) if slope < _STEEP else k
+    return min(math.ceil(2.0 / k), _HIGHEST_POWER) if k < 1.0 else 1
 
 
 def common_step(values: Sequence[float]) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from sweep.laws import Law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+#: A function of age such as Ḡ.
+Measure = Callable[[Floats], Floats]
 
 #: Degree of the polynomials on a panel.
 DEGREE = 16
@@ -27,7 +29,8 @@ _AGREEMENT = 4e-15
 class Panels:
     """Ages 0 = a_0 < a_1 < … and, for each panel, ∫ P_k Ḡ da with P_k the Legendre polynomials on it.
 
-    `edges` has shape (panel + 1,), `moments` (panel, DEGREE + 1); `growth` is the ratio of a width to its left end.
+    `edges` has shape (panel + 1,), `moments` (panel, DEGREE + 1); `growth` is the ratio of a width to its
+    left end, `first` the least width.
     """
 
     law: Law
@@ -57,48 +60,63 @@ class Panels:
         """Whether the panels cover the support of the law."""
         return self.end >= self.law.support_end
 
+    def holding(self, ages: Floats) -> Integers:
+        """Return the panel of each age, the last one for ages beyond the end."""
+        places = np.searchsorted(self.edges, ages, side="right") - 1
+        return np.clip(places, 0, self.edges.size - 2).astype(np.int64)
+
     def extended(self, age: float) -> Panels:
         """Return panels that reach `age`, or the end of the support if that comes first."""
-        last, edges = self.law.support_end, [self.end]
+        law, last, edges = self.law, self.law.support_end, [self.end]
         while edges[-1] < min(age, last):
             edges.append(edges[-1] + max(self.first, self.growth * edges[-1]))
             if edges[-1] > last - 0.25 * (edges[-1] - edges[-2]):
                 edges[-1] = last
         added = np.array(edges)
-        moments = np.concatenate([self.moments, moments_between(self.law, added[:-1], added[1:])])
-        return Panels(self.law, self.growth, self.first, np.append(self.edges, added[1:]), moments)
+        moments = np.concatenate(
+            [self.moments, moments_between(law.survival, law.breakpoints, added[:-1], added[1:])]
+        )
+        return Panels(law, self.growth, self.first, np.append(self.edges, added[1:]), moments)
 
 
 def moments_between(
-    law: Law, lower: Floats, upper: Floats, left: Floats | None = None, right: Floats | None = None
+    measure: Measure,
+    breakpoints: Sequence[float],
+    lower: Floats,
+    upper: Floats,
+    left: Floats | None = None,
+    right: Floats | None = None,
 ) -> Floats:
-    """Return ∫_lower^upper P_k Ḡ da, k = 0 … DEGREE, P_k on [left, right]; arguments (n,), result (n, DEGREE + 1).
+    """Return ∫_lower^upper P_k(a) measure(a) da, k = 0 … DEGREE, with Legendre polynomials on [left, right].
 
-    Gauss–Legendre, cut at the breakpoints of the law, each interval halved until it and its halves agree; so a
-    singular origin costs some fifty halvings and nothing else.
+    Gauss–Legendre, cut at the breakpoints, each interval halved until it and its halves agree; so a singular
+    origin costs some fifty halvings and nothing else. Arguments have shape (n,), the result (n, DEGREE + 1).
     """
     left, right = (lower if left is None else left), (upper if right is None else right)
-    scale = _AGREEMENT * np.maximum(law.integrated_tail(lower) - law.integrated_tail(upper), 1e-300)
-    low, high, owner = _cut(law, lower, upper)
-    coarse = _gauss(law, low, high, left[owner], right[owner])
+    low, high, owner = _cut(breakpoints, lower, upper)
+    coarse = _gauss(measure, low, high, left[owner], right[owner])
+    mass = np.zeros(lower.size)
+    np.add.at(mass, owner, coarse[:, 0])
+    allowed = _AGREEMENT * np.maximum(mass, 1e-300)
     total = np.zeros((lower.size, DEGREE + 1))
     while low.size:
         middle = (low + high) / 2.0
-        ends = np.stack([low, middle, high])
-        halves = [_gauss(law, ends[i], ends[i + 1], left[owner], right[owner]) for i in (0, 1)]
-        fine = halves[0] + halves[1]
-        settled = (np.abs(fine - coarse).max(axis=1) <= scale[owner]) | (middle <= low) | (middle >= high)
+        first = _gauss(measure, low, middle, left[owner], right[owner])
+        second = _gauss(measure, middle, high, left[owner], right[owner])
+        fine = first + second
+        settled = np.abs(fine - coarse).max(axis=1) <= allowed[owner]
+        settled |= (middle <= low) | (middle >= high)
         np.add.at(total, owner[settled], fine[settled])
-        open_ = ~settled
-        low, high = np.concatenate([low[open_], middle[open_]]), np.concatenate([middle[open_], high[open_]])
-        coarse = np.concatenate([halves[0][open_], halves[1][open_]])
-        owner = np.tile(owner[open_], 2)
+        rest = ~settled
+        low, high = np.concatenate([low[rest], middle[rest]]), np.concatenate([middle[rest], high[rest]])
+        coarse = np.concatenate([first[rest], second[rest]])
+        owner = np.tile(owner[rest], 2)
     return total
 
 
-def _cut(law: Law, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Integers]:
+def _cut(breakpoints: Sequence[float], lower: Floats, upper: Floats) -> tuple[Floats, Floats, Integers]:
     """Return the intervals between breakpoints, and to which of the given ones each belongs."""
-    breaks = np.asarray(law.breakpoints, dtype=np.float64)
+    breaks = np.asarray(breakpoints, dtype=np.float64)
     low: list[float] = []
     high: list[float] = []
     owner: list[int] = []
@@ -110,13 +128,13 @@ def _cut(law: Law, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Intege
     return np.array(low), np.array(high), np.array(owner, dtype=np.int64)
 
 
-def _gauss(law: Law, low: Floats, high: Floats, left: Floats, right: Floats) -> Floats:
+def _gauss(measure: Measure, low: Floats, high: Floats, left: Floats, right: Floats) -> Floats:
     from sweep.fluid.invariant_kernels import legendre_moments
 
     nodes, weights = gauss_legendre(_NODES)
     ages = (low + high)[:, None] / 2.0 + (high - low)[:, None] / 2.0 * nodes
     moments = np.empty((low.size, DEGREE + 1))
-    legendre_moments(law.survival(ages), low, high, left, right, nodes, weights, moments)
+    legendre_moments(measure(ages), low, high, left, right, nodes, weights, moments)
     return moments
 
 
@@ -142,8 +160,3 @@ def _legendre(degree: int, x: float) -> tuple[float, float]:
     for k in range(1, degree):
         before, now = now, ((2 * k + 1) * x * now - k * before) / (k + 1)
     return now, degree * (x * now - before) / (x * x - 1.0)
-
-
-def panel_of(edges: Floats, ages: Floats) -> Any:
-    """Return the panel that holds each age, the last one for ages beyond it."""
-    return np.clip(np.searchsorted(edges, ages, side="right") - 1, 0, edges.size - 2)

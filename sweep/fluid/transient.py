@@ -18,9 +18,9 @@ provided that breakpoints are nodes; a breakpoint inside a cell leaves O(h³) th
 Closure. Levels are added until the arrivals refused at the top level are below 1e-11 per server; those refused are
 counted in X, so that X = X(0) + λt − D_1 to rounding.
 
-Error. `S_error` is the difference of the last two diagonal entries of the tableau of extrapolations, at its largest
-over neighbouring base nodes, plus the closure error and that of interpolation to times that are not nodes. Steps are
-halved until it is below the tolerance, or until the work allowed is spent, which raises `AccuracyError`.
+Error. `S_error` comes from the last changes in the tableau of extrapolations (`extrapolation.extrapolate`), the
+largest over neighbouring base nodes, plus the closure error and that of interpolation to times that are not nodes.
+Steps are halved until it is below the tolerance, or until the work allowed is spent, which raises `AccuracyError`.
 """
 
 from __future__ import annotations
@@ -48,14 +48,18 @@ Floats = NDArray[np.float64]
 _CLOSURE = 1e-11
 #: Internal levels above the longest initial queue at first.
 _LEVELS = 12
-#: Cell updates that one solve may spend, about 10 s.
-_WORK = 6e9
-#: Resolutions that are always computed: an estimate needs two diagonal entries, and a base that resolves the law.
+#: Cell updates that one resolution may spend, about 10 s, and what weighing one graded cell costs in them.
+_WORK = 5e9
+_WEIGHING = 700.0
+#: Resolutions that are always computed: an estimate needs changes along two rows of the tableau.
 _RESOLUTIONS = 3
 #: Rounding of sums over cells.
 _ROUNDING = 2e-14
+#: Nodes of an interpolation on the finest and on the base grid; its error is taken as the change that one node less
+#: makes, times a factor, since near t = 0 the solution may only have one or two derivatives.
 _FINE_POINTS = 6
 _BASE_POINTS = 4
+_SAFETY = 3.0
 
 
 def solve(
@@ -113,7 +117,7 @@ def solve(
         reached = float(error.max())
         if reached <= tolerance:
             break
-        if _next_work(mesh, inner, len(paths)) > _WORK:
+        if _next_work(refined) > _WORK:
             raise AccuracyError(
                 f"tolerance must be at least {reached:.1e} for {limit.text}, got {tolerance:g}: "
                 f"the estimate after {len(paths)} resolutions; pass a larger tolerance or a shorter horizon",
@@ -148,8 +152,11 @@ def internal_levels(limit: Limit, mesh: Mesh) -> int:
         levels *= 2
 
 
-def _next_work(mesh: Mesh, levels: int, halvings: int) -> float:
-    return 0.5 * (mesh.count * 2.0**halvings) ** 2 * levels
+def _next_work(path: Path) -> float:
+    """Return the cost of the resolution after that of `path`, in cell updates."""
+    nodes, levels = path.S.shape
+    updates = nodes * min(path.weights.alive, nodes / 2) * levels
+    return 4.0 * (updates + _WEIGHING * path.weights.layer.size)
 
 
 def _refine(limit: Limit, mesh: Mesh, levels: int, paths: list[Path], snapshots: Floats) -> Path:
@@ -168,7 +175,7 @@ class _Output:
         self.finest = paths[-1]
         self.stride = 2 ** (len(paths) - 1)
         at_base = [path.S[:: 2**r] for r, path in enumerate(paths)]
-        S = extrapolate(at_base, self.exponents)
+        S = extrapolate(at_base, self.exponents, mesh.aligned)
         D = extrapolate([path.D[:: 2**r] for r, path in enumerate(paths)], self.exponents)
         self.corrections = (S.value - at_base[-1], D.value - self.finest.D[:: self.stride])
         self.estimate = _neighbours(S.error) + self.finest.overflow[:: self.stride, None] + _ROUNDING
@@ -186,17 +193,17 @@ class _Output:
                 found[part][node] = extrapolate(values, self.exponents).value - values[-1]
         return found
 
-    def stencils(self, time: float, fine_points: int = _FINE_POINTS) -> tuple[Stencil, Stencil]:
+    def stencils(self, time: float, fewer: int = 0) -> tuple[Stencil, Stencil]:
         """Return the stencils of a time on the finest grid and on the base grid."""
-        mesh = self.mesh
-        return stencil(time, mesh, len(self.paths) - 1, fine_points), stencil(time, mesh, 0, _BASE_POINTS)
+        fine = stencil(time, self.mesh, len(self.paths) - 1, _FINE_POINTS - fewer)
+        return fine, stencil(time, self.mesh, 0, _BASE_POINTS - fewer)
 
-    def values(self, times: Floats, part: int, fine_points: int = _FINE_POINTS) -> Floats:
+    def values(self, times: Floats, part: int, fewer: int = 0) -> Floats:
         """Return S (part 0) or D (part 1) at any times, shape (t, level)."""
         history = (self.finest.S, self.finest.D)[part]
         rows = []
         for time in times.tolist():
-            fine, base = self.stencils(time, fine_points)
+            fine, base = self.stencils(time, fewer)
             row = fine.apply(history, self.before[part])
             rows.append(row + base.apply(self.corrections[part], self.corrections_before[part]))
         return np.array(rows)
@@ -207,8 +214,8 @@ class _Output:
         for time in times.tolist():
             _, base = self.stencils(time)
             rows.append(np.max(self.estimate[list(base.nodes)], axis=0))
-        between = np.abs(self.values(times, 0) - self.values(times, 0, _FINE_POINTS - 1))
-        return np.array(rows) + between
+        between = np.abs(self.values(times, 0) - self.values(times, 0, fewer=1))
+        return np.array(rows) + _SAFETY * between
 
     def visible_levels(self, times: Floats, tolerance: float) -> int:
         """Return the number of levels that exceed the tolerance at some time, at least 1."""

@@ -15,19 +15,21 @@ Floats = NDArray[np.float64]
 _NEGLIGIBLE = 1e-22
 #: Cells narrower than this share of their age take Ḡ at their middle: differences of ∫Ḡ would lose its digits.
 _NARROW = 1e-5
+#: Nodes whose graded cells are weighed at a time.
+_BLOCK = 256
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of one law on one time grid.
+    """Weights of one law on one time grid: the mean of Ḡ over the ages that the births of a cell have at a node.
 
-    `means` holds the mean of Ḡ over the ages that births in a cell have at a node. On a uniform grid, where it
-    depends on their distance alone, it has one row, shape (1, step + 1), such that cell j has the weight
-    means[0, count − n + 1 + j] at node n; on a graded grid it has shape (node, step). `after` and `before` are Ḡ at
-    t_k − t_0 from the right and from the left, shape (node + 1,). Only the `alive` latest cells have weights > 0.
+    For cells of equal width it depends on distance alone: at node n, cell j has even[even.size − n + j]. Cells of a
+    graded layer have rows of a table, layer[n, j]. Only the `alive` latest cells have weights > 0. `after` and
+    `before` are Ḡ at t_k − t_0 from the right and from the left.
     """
 
-    means: Floats
+    even: Floats
+    layer: Floats
     alive: int
     after: Floats
     before: Floats
@@ -39,10 +41,9 @@ class Weights:
 
     def at_node(self, node: int) -> Floats:
         """Return the weights of birth cells 0 … node − 1 at a node."""
-        if self.means.shape[0] > 1:
-            return self.means[node, :node]
-        start = self.means.shape[1] - node
-        return self.means[0, start : start + node]
+        graded = min(node, self.layer.shape[1])
+        start = self.even.size - node
+        return np.append(self.layer[node, :graded], self.even[start + graded : start + node])
 
 
 def product_weights(law: Law, mesh: Mesh, halvings: int) -> Weights:
@@ -52,47 +53,60 @@ def product_weights(law: Law, mesh: Mesh, halvings: int) -> Weights:
     ∫_0^a Ḡ, and of ∫_a^∞ Ḡ where the former nears its limit 1.
     """
     nodes = mesh.nodes(halvings)
-    if mesh.layer:
-        means = _graded_means(law, nodes, mesh.layer * 2**halvings)
-        return Weights(means, nodes.size - 1, law.survival(nodes), law.survival_left(nodes))
-    step = float(nodes[1])
-    ages = _snapped(np.append(nodes, nodes[-1] + step), law.breakpoints, step)
+    graded = mesh.layer * 2**halvings
+    step = mesh.step / 2**halvings
+    ages = _snapped(np.arange(nodes.size + 1) * step, law.breakpoints, step)
+    integral = law.integral(ages)
+    median = float(ages[int(np.searchsorted(integral, 0.5))]) if integral[-1] > 0.5 else np.inf
+    below, above = _primitives(law, ages, median)
     # Rounding of the differences must not make completions negative: Ḡ decreases from 1 to 0.
-    means = np.minimum.accumulate(_means(law, ages[:-1], ages[1:], step))
+    means = np.minimum.accumulate(_differences(below, above) / step)
     means[means < _NEGLIGIBLE] = 0.0
-    alive = int(np.count_nonzero(means))
-    return Weights(means[::-1][None, :].copy(), alive, law.survival(ages), law.survival_left(ages))
+    alive = nodes.size if graded else int(np.count_nonzero(means))
+    layer = np.zeros((nodes.size, graded))
+    for start in range(1, nodes.size if graded else 1, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, nodes.size))
+        layer[rows] = _layer_means(law, nodes[rows], nodes[: graded + 1], median)
+    np.minimum(layer[1:], np.where(layer[:-1] > 0.0, layer[:-1], 1.0), out=layer[1:])
+    if not graded:
+        nodes = ages[:-1]
+    return Weights(means[::-1].copy(), layer, alive, law.survival(nodes), law.survival_left(nodes))
 
 
-def _means(law: Law, low: Floats, high: Floats, width: Floats | float) -> Floats:
-    """Mean of Ḡ on each [low, high], whose width is given to its full precision."""
-    lower, upper = law.integral(low), law.integral(high)
-    means = np.where(upper <= 0.5, upper - lower, law.integrated_tail(low) - law.integrated_tail(high)) / width
-    return np.clip(means, 0.0, 1.0)
+def _primitives(law: Law, ages: Floats, median: float) -> tuple[Floats, Floats]:
+    """∫_0^a Ḡ where a ≤ median and −∫_a^∞ Ḡ beyond, each with the other's values 1 away."""
+    below, above = np.empty_like(ages), np.empty_like(ages)
+    young = ages <= median
+    below[young] = law.integral(ages[young])
+    above[~young] = -law.integrated_tail(ages[~young])
+    above[young] = below[young] - 1.0
+    below[~young] = above[~young] + 1.0
+    return below, above
 
 
-def _graded_means(law: Law, nodes: Floats, layer: int) -> Floats:
-    """Means on a grid whose first `layer` cells are graded and whose others are all alike."""
-    count = nodes.size - 1
-    means = np.zeros((count + 1, count))
-    alike = count - layer
-    step = (nodes[-1] - nodes[layer]) / alike
-    ages = np.arange(alike + 1) * step
-    uniform = _means(law, ages[:-1], ages[1:], step)
-    widths = nodes[1:] - nodes[:-1]
-    for node in range(1, count + 1):
-        born = min(node, layer)
-        low, high = nodes[node] - nodes[1 : born + 1], nodes[node] - nodes[:born]
-        narrow = widths[:born] < _NARROW * high
-        row = np.empty(born)
-        row[narrow] = law.survival(0.5 * (low[narrow] + high[narrow]))
-        wide = ~narrow
-        row[wide] = _means(law, low[wide], high[wide], widths[:born][wide])
-        older = min(born, node - 1)
-        row[:older] = np.minimum(row[:older], means[node - 1, :older])
-        means[node, :born] = row
-        if node > layer:
-            means[node, layer:node] = uniform[: node - layer][::-1]
+def _differences(below: Floats, above: Floats) -> Floats:
+    """Return ∫ Ḡ between neighbouring ages along the last axis, by whichever primitive is the smaller."""
+    by_below, by_above = below[..., 1:] - below[..., :-1], above[..., 1:] - above[..., :-1]
+    differences = np.where(below[..., 1:] <= -above[..., :-1], by_below, by_above)
+    return np.maximum(differences, 0.0)
+
+
+def _layer_means(law: Law, times: Floats, edges: Floats, median: float) -> Floats:
+    """Weights of the graded cells between `edges` at some nodes, shape (node, cell); 0 where not yet born."""
+    ages = np.maximum(times[:, None] - edges, 0.0)
+    widths = edges[1:] - edges[:-1]
+    born = times[:, None] >= edges[1:]
+    narrow = born & (widths < _NARROW * ages[:, :-1])
+    means = np.zeros(born.shape)
+    means[narrow] = law.survival(0.5 * (ages[:, :-1][narrow] + ages[:, 1:][narrow]))
+    wide = born & ~narrow
+    needed = np.zeros(ages.shape, dtype=bool)
+    needed[:, :-1] |= wide
+    needed[:, 1:] |= wide
+    below, above = np.zeros(ages.shape), np.zeros(ages.shape)
+    below[needed], above[needed] = _primitives(law, ages[needed], median)
+    differences = _differences(below[:, ::-1], above[:, ::-1])[:, ::-1]
+    means[wide] = np.minimum((differences / widths)[wide], 1.0)
     return means
 
 

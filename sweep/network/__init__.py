@@ -1,0 +1,1 @@
+"""The exact N-server network SQ(d)."""

@@ -18,7 +18,7 @@ SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True
 #: service times are handed out, hence the path, is then a function of arrivals alone and not of the horizon.
 FLUSH_INTERVAL = 1.0
 #: Rows at the end of `Draws.targets` that are read ahead but never used.
-PADDING = 8
+PADDING = 48
 
 #: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller one.
 DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_TARGETS, NEEDS_LEVELS = 0, 1, 2, 3, 4
@@ -52,8 +52,9 @@ class Draws(NamedTuple):
 
     gaps: NDArray[np.float64]
     services: NDArray[np.float64]
-    targets: NDArray[np.uint32]  # shape (arrival + PADDING, d)
-    rows: int  # arrivals in `targets`
+    targets: NDArray[np.uint32]  # d servers an arrival, one arrival after the other
+    rows: int  # arrivals in `targets`, which goes on for PADDING more
+    d: int
 
 
 class Clock(NamedTuple):
@@ -134,55 +135,93 @@ def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> An
 
 
 @njit(**_OPTIONS)
-def route(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]) -> Any:
-    """Turn random words into the servers sampled by each arrival, in rows of `targets` (all but PADDING).
+def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32]) -> Any:
+    """Turn words into servers sampled with replacement by arrivals that all take d choices: the common case of `route`.
 
-    An arrival that takes one uniform queue samples it d times. Returns rows filled and words used; `order` is scratch
-    of N items when more than half of the servers are sampled without replacement.
+    Rejected words are overwritten rather than branched around.
     """
     bound = np.uint64(routing.N)
     reject = _WORDS % bound
-    d, word, row = routing.d, 0, 0
-    while row < targets.shape[0] - PADDING:
+    size = min(words.size, (targets.size // routing.d - PADDING) * routing.d)
+    filled = np.uint64(0)
+    for word in range(size):
+        product = np.uint64(words[word]) * bound
+        targets[filled] = product >> _HALF
+        filled += np.uint64((product & _LOW_HALF) >= reject)
+    used = size
+    while filled % np.uint64(routing.d) > np.uint64(0):
+        used -= 1
+        filled -= np.uint64(((np.uint64(words[used]) * bound) & _LOW_HALF) >= reject)
+    return filled // np.uint64(routing.d), used
+
+
+@njit(**_OPTIONS)
+def route(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]) -> Any:
+    """Turn random words into the servers sampled by each arrival, d in a row, as far as words and `targets` last.
+
+    An arrival that takes one uniform queue samples it d times. Returns arrivals and words used; `order` is scratch of
+    N items when more than half of the servers are sampled without replacement.
+    """
+    if routing.replacement and routing.fraction == 1.0:
+        return route_plainly(routing, words, targets)
+    bound, d, word, first = np.uint64(routing.N), routing.d, 0, 0
+    reject = _WORDS % bound
+    last = (targets.size // d - PADDING) * d
+    while first < last:
         start = word
         choices = d if routing.fraction > 0.0 else 1
         if 0.0 < routing.fraction < 1.0:
             if word + 2 > words.size:
-                return row, start
-            # 53 bits of two words: a uniform number below 2⁵³, scaled exactly.
+                return first // d, start
+            # 53 bits of two words: a uniform number below 2⁵³, compared exactly.
             coin = np.float64(words[word] >> 5) * 67108864.0 + np.float64(words[word + 1] >> 6)
             word += 2
             choices = d if coin < routing.fraction * 9007199254740992.0 else 1
         if routing.replacement or choices == 1:
             for k in range(choices):
-                server, word = uniform(words, word, bound, reject)
-                targets[row, k] = server
+                targets[first + k], word = uniform(words, word, bound, reject)
         elif 2 * d <= routing.N:
-            k = 0
-            while k < d and word <= words.size:
-                server, word = uniform(words, word, bound, reject)
-                fresh = True
-                for j in range(k):
-                    fresh &= targets[row, j] != server
-                if fresh:
-                    targets[row, k] = server
-                    k += 1
+            word = sample_few(words, word, bound, reject, targets[first : first + d])
         else:
-            # Partial Fisher–Yates, as redrawing would take N log N tries for d = N.
-            for j in range(routing.N):
-                order[j] = j
-            for k in range(d):
-                left = bound - np.uint64(k)
-                offset, word = uniform(words, word, left, _WORDS % left)
-                place = k + min(np.int64(offset), routing.N - 1 - k)
-                targets[row, k] = order[place]
-                order[place] = order[k]
+            word = sample_many(words, word, bound, order, targets[first : first + d])
         if word > words.size:
-            return row, start
+            return first // d, start
         for k in range(choices, d):
-            targets[row, k] = targets[row, 0]
-        row += 1
-    return row, word
+            targets[first + k] = targets[first]
+        first += d
+    return first // d, word
+
+
+@njit(**_OPTIONS)
+def sample_few(words: NDArray[np.uint32], word: int, bound: Any, reject: Any, row: NDArray[np.uint32]) -> int:
+    """Fill `row` with distinct servers, drawing repeated ones again; return the next unused word."""
+    k = 0
+    while k < row.size and word <= words.size:
+        server, word = uniform(words, word, bound, reject)
+        fresh = True
+        for j in range(k):
+            fresh &= row[j] != server
+        if fresh:
+            row[k] = server
+            k += 1
+    return word
+
+
+@njit(**_OPTIONS)
+def sample_many(words: NDArray[np.uint32], word: int, bound: Any, order: NDArray[np.uint32], row: Any) -> int:
+    """Fill `row` with distinct servers by a partial Fisher–Yates shuffle; return the next unused word.
+
+    Drawing repeated servers again would take N log N tries for d = N.
+    """
+    for j in range(order.size):
+        order[j] = j
+    for k in range(row.size):
+        left = bound - np.uint64(k)
+        offset, word = uniform(words, word, left, _WORDS % left)
+        place = min(k + np.int64(offset), order.size - 1)
+        row[k] = order[place]
+        order[place] = order[k]
+    return word
 
 
 @njit(**_OPTIONS)
@@ -194,7 +233,7 @@ def tally(bins: Bins, departures: NDArray[np.int64], log: NDArray[Any], logged: 
         k = np.uint64(bins.guess[np.uint64(min(instant, bins.horizon) * bins.scale)])
         while bins.edges[k] < instant:
             k += _ONE
-        departures[k, min(log[j]["length"], columns) - 1] += 1
+        departures[k, np.uint64(min(log[j]["length"], columns) - 1)] += 1
 
 
 @njit(**_OPTIONS, forceinline=True)
@@ -250,12 +289,16 @@ def flush_servers(
 ) -> Any:
     """Advance every server to `until` in order, as far as services and log last; return the next unused of both."""
     i, logged = np.uint64(clock.place[0]), np.uint64(0)
-    while i < servers.size and service < services.size and logged < log.size:
+    room, stock = np.uint64(log.size), np.uint64(services.size)
+    while i < servers.size and service < stock and logged < room:
         service, logged = depart(servers, services, log, watch, i, until, service, logged)
-        passed = servers[i]["completion"] > until
-        if watch is not None and passed:
+        while servers[i]["completion"] <= until and service < stock and logged < room:
+            service, logged = depart(servers, services, log, watch, i, until, service, logged)
+        if servers[i]["completion"] <= until:
+            break
+        if watch is not None:
             note(watch, servers, i, until, True)
-        i += np.uint64(passed)
+        i += _ONE
     clock.place[0] = i
     return service, logged
 
@@ -278,9 +321,9 @@ def shortest(
     The first of equals is taken: sampled servers are exchangeable, so this is a uniform choice among them.
     """
     best, shortest_length = np.uint64(0), np.int64(1 << 62)
-    for k in range(draws.targets.shape[1]):
-        prefetch(servers, draws.targets[row + np.uint64(PADDING), k])
-        i = np.uint64(draws.targets[row, k])
+    for target in range(np.uint64(row * np.uint64(draws.d)), np.uint64((row + _ONE) * np.uint64(draws.d))):
+        prefetch(servers, draws.targets[target + np.uint64(PADDING * draws.d)])
+        i = np.uint64(draws.targets[target])
         service, logged = depart(servers, draws.services, log, watch, i, now, service, logged)
         while servers[i]["completion"] <= now and spare >= 0:
             spare -= 1
@@ -338,7 +381,7 @@ def arrive(
         service += np.uint64(length == 0)
         while bins.edges[bin_now] < arrival:
             bin_now += _ONE
-        counts.arrivals[bin_now, min(length, top)] += 1
+        counts.arrivals[bin_now, np.uint64(min(length, top))] += 1
         now = arrival
         gap += _ONE
         row += _ONE
@@ -359,7 +402,7 @@ def run(
     log: NDArray[Any],
 ) -> int:
     """Run the network until its end or until a buffer is used up; return the reason."""
-    each = draws.targets.shape[1] + 1
+    each = draws.d + 1
     while True:
         gaps, rows = draws.gaps.size - clock.used[0], draws.rows - clock.used[2]
         services = draws.services.size - clock.used[1]

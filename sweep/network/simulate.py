@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Random numbers drawn ahead, per stream; results do not depend on it.
-BLOCK = 1 << 14
+#: Most random numbers drawn ahead, per stream; results do not depend on it.
+BLOCK = 1 << 15
 #: Levels the tables start with when their number is automatic.
 _LEVELS = 16
 #: Departures noted before they are counted: few enough to stay in the fastest cache.
@@ -213,7 +213,7 @@ def run_path(
     replica: int,
     levels: int | None,
     snapshots: Floats,
-    block: int = BLOCK,
+    block: int | None = None,
 ) -> Path:
     """Run one replica for arguments that are checked already.
 
@@ -227,8 +227,8 @@ def run_path(
     if cell.N >= _LARGEST:
         raise ValueError(f"N must be below 2**32, got {cell.N}")
     lengths0 = cell.initial.lengths(cell.N)
-    supply = _Supply(cell, seed, replica, block)
     rules, clock, bins = _rules(cell, times, widen=levels is None), _clock(), _bins(times)
+    supply = _Supply(cell, seed, replica, block or _block(cell, rules.end))
     columns = (max(_LEVELS, cell.initial.longest) if levels is None else levels) + 1
     counts = kernels.Counts(*(np.zeros((times.size + 1, columns), dtype=np.int64) for _ in range(2)))
     watch = _watch(cell.N, snapshots) if snapshots.size else None
@@ -267,8 +267,8 @@ class _Supply:
         self._rest = np.empty(0, dtype=np.uint32)
         rows = max(1, min(block, 2 * block // cell.d))
         # Servers beyond the rows that are filled are looked at ahead of time: they must exist.
-        targets = np.zeros((rows + kernels.PADDING, cell.d), dtype=np.uint32)
-        self.draws = kernels.Draws(np.empty(0), np.empty(0), targets, 0)
+        targets = np.zeros((rows + kernels.PADDING) * cell.d, dtype=np.uint32)
+        self.draws = kernels.Draws(np.empty(0), np.empty(0), targets, 0, cell.d)
 
     def services(self, size: int) -> Floats:
         """Draw service times."""
@@ -279,7 +279,7 @@ class _Supply:
         draws = self.draws
         if reason == kernels.NEEDS_GAPS:
             fresh = self._cell.arrivals.sample(self._gaps, self._block)
-            self.draws = draws._replace(gaps=np.concatenate([draws.gaps[used[0] :], fresh]))
+            self.draws = draws._replace(gaps=fresh)  # they are used one by one: none is left
             used[0] = 0
         elif reason == kernels.NEEDS_SERVICES:
             fresh = self.services(self._block)
@@ -294,7 +294,7 @@ class _Supply:
         rows = 0
         while rows == 0:
             raw = self._words.bit_generator.random_raw(self._block)
-            words = np.concatenate([self._rest, raw.astype("<u8").view("<u4")])
+            words = np.concatenate([self._rest, raw.astype("<u8", copy=False).view("<u4")])
             rows, spent = kernels.route(self._routing, words, self.draws.targets, self._order)
             self._rest = words[spent:]
         return int(rows)
@@ -304,6 +304,11 @@ def _rules(cell: Cell, times: Floats, widen: bool) -> kernels.Rules:
     step = kernels.FLUSH_INTERVAL
     end = step * max(1, math.ceil(float(times[-1]) / step))
     return kernels.Rules(gap_scale=1.0 / (cell.lam * cell.N), end=end, widen=widen)
+
+
+def _block(cell: Cell, end: float) -> int:
+    """Numbers to draw at a time: about what a short run needs in all."""
+    return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * end + 32))
 
 
 def _clock() -> kernels.Clock:

@@ -1,0 +1,36 @@
+"""SQ(d) with exponential service in SimPy: one process for arrivals and one for each job, one resource a server."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import simpy
+
+
+def simulate(N: int, d: int, lam: float, horizon: float, seed: int) -> int:
+    """Run from empty to `horizon`; return the number of arrivals."""
+    generator = random.Random(seed)
+    environment = simpy.Environment()
+    servers = [simpy.Resource(environment) for _ in range(N)]
+    arrivals = 0
+
+    def length(server: int) -> int:
+        return int(servers[server].count) + len(servers[server].queue)
+
+    def job(server: int) -> Iterator[Any]:
+        with servers[server].request() as turn:
+            yield turn
+            yield environment.timeout(generator.expovariate(1.0))
+
+    def source() -> Iterator[Any]:
+        nonlocal arrivals
+        while True:
+            yield environment.timeout(generator.expovariate(lam * N))
+            arrivals += 1
+            environment.process(job(min((generator.randrange(N) for _ in range(d)), key=length)))
+
+    environment.process(source())
+    environment.run(until=horizon)
+    return arrivals

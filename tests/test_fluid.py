@@ -1,0 +1,345 @@
+"""The hydrodynamic solver against exact solutions, its invariants, its labels and its errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import sweep
+from sweep.cell import Limit
+from sweep.errors import AccuracyError
+from sweep.fluid.exact import (
+    phase_type,
+    solve_phase_type,
+    solve_phase_type_ages,
+    solve_without_completions,
+)
+from sweep.fluid.kernels import solve_level
+from sweep.fluid.mesh import common_step, plan_mesh
+from sweep.fluid.transient import solve
+from sweep.laws import LAWS, parse_law
+from sweep.routing import phi
+
+NONE = np.empty(0)
+EVER = np.array([np.inf])
+#: Accuracy of the ODE oracle and of rounding, below which errors are not compared with estimates.
+FLOOR = 1e-11
+LAWS_IN_PHASES = ("exponential", "erlang(k=3)", "hyperexponential(scv=10)")
+CASES = (
+    {"d": 1},
+    {"d": 2},
+    {"d": 5},
+    {"d": 2, "fraction": 0.3},
+    {"d": 2, "initial": "lengths(2: 0.2, 3: 0.7)"},
+)
+
+
+def solved(limit: Limit, times: list[float], levels: int, tolerance: float = 1e-8) -> dict[str, np.ndarray]:
+    return solve(
+        limit, times=np.array(times), levels=levels, snapshots=NONE, ages=EVER, tolerance=tolerance
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("law", LAWS_IN_PHASES)
+def test_phase_type_services_meet_their_ode_to_1e_8(law: str, case: dict[str, object]) -> None:
+    # 0.1 and 10 are nodes, 3.3021 lies between nodes.
+    times = [0.1, 1.0, 3.3021, 10.0]
+    limit = Limit(lam=0.9, G=law, **case)  # type: ignore[arg-type]
+    levels = 60 if case["d"] == 1 or "fraction" in case else 12
+    exact = solve_phase_type(limit, np.array(times), levels)
+    fluid = solved(limit, times, levels)
+    error = np.abs(fluid["S"] - exact["S"])
+    assert error.max() <= 1e-8
+    assert np.all(error <= 3.0 * fluid["S_error"] + FLOOR)
+    assert np.abs(fluid["D"] - exact["D"]).max() <= 1e-8
+    assert np.abs(fluid["X"] - exact["S"].sum(axis=1)).max() <= 1e-8
+
+
+def test_a_rate_wrong_by_one_in_a_million_is_told_from_the_exact_one() -> None:
+    exact = solve_phase_type(Limit(d=2, lam=0.9, G="erlang(k=3)"), np.array([10.0]), 12)
+    wrong = solved(Limit(d=2, lam=0.9 * (1.0 + 1e-6), G="erlang(k=3)"), [10.0], 12)
+    assert np.abs(wrong["S"] - exact["S"]).max() > 1e-8
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+@pytest.mark.parametrize("law", LAWS_IN_PHASES)
+def test_ages_meet_the_ode_of_those_who_began_late(law: str, case: dict[str, object]) -> None:
+    limit = Limit(lam=0.9, G=law, **case)  # type: ignore[arg-type]
+    ages = np.array([0.01, 0.5, 1.7321, 2.9])
+    exact = solve_phase_type_ages(limit, 3.0, ages, 12)
+    for at in (3.0, 3.0 + 1e-5):  # a node, and a time between nodes
+        fluid = solve(
+            limit, times=np.array([5.0]), levels=12, snapshots=np.array([at]), ages=np.append(ages, np.inf),
+            tolerance=1e-8,
+        )  # fmt: skip
+        assert np.abs(fluid["nu_cdf"][0, :, :-1] - exact).max() <= 1e-8 + 2.0 * (at - 3.0)
+
+
+@pytest.mark.parametrize("law", ["deterministic", "uniform(width=1)", "uniform(width=0.7718281)", "pareto(beta=1.7)"])
+@pytest.mark.parametrize(("d", "fraction"), [(2, 1.0), (5, 0.5)])
+def test_before_the_first_completion_only_arrivals_move_the_queues(law: str, d: int, fraction: float) -> None:
+    limit = Limit(d=d, lam=2.0, G=law, fraction=fraction)
+    least = limit.G.breakpoints[0]
+    times = [0.2 * least, 0.7 * least, least]
+    fluid = solved(limit, [*times, 3.0 * least], 8)
+    assert np.abs(fluid["S"][:3] - solve_without_completions(limit, np.array(times), 8)).max() <= 1e-8
+    assert np.all(fluid["D"][:3] <= 1e-14)
+
+
+@pytest.mark.parametrize("shape", [0.3, 0.5, 0.7, 1.5, 2.5])
+def test_queues_without_arrivals_empty_by_sums_of_services(shape: float) -> None:
+    # From queues of 3, the j-th completion of each is a gamma time of shape j k: S_ℓ = P(sum of 4 − ℓ > t).
+    times = [0.013, 0.1, 0.5, 1.0, 2.5, 5.0]
+    limit = Limit(d=2, lam=1e-12, G=f"gamma(shape={shape})", initial="lengths(3: 1)")
+    fluid = solved(limit, times, 3)
+    law = [stats.gamma(j * shape, scale=1.0 / shape) for j in (3, 2, 1)]
+    S = np.array([[part.sf(t) for part in law] for t in times])
+    D = 1.0 - S
+    D = D[:, ::-1].cumsum(axis=1)[:, ::-1]
+    error = np.abs(fluid["S"] - S)
+    assert error.max() <= 1e-8
+    assert np.all(error <= 3.0 * fluid["S_error"] + FLOOR)
+    assert np.abs(fluid["D"] - D).max() <= 3e-8
+
+
+def test_deterministic_services_that_begin_together_end_together() -> None:
+    # Queues of 2 and 3, fresh at 0: nothing leaves before t = 1, then all at once; D_1 jumps from 0 to 1.
+    limit = Limit(d=2, lam=0.5, G="deterministic", initial="lengths(2: 0.25, 3: 0.75)")
+    fluid = solved(limit, [0.5, 0.9999, 1.0, 1.5, 2.0], 6)
+    assert np.all(fluid["D"][:2] == 0.0)
+    # At t = 1 every initial queue completes a job; those of length ≥ ℓ then are those of length ≥ ℓ just before.
+    arrivals_only = Limit(d=2, lam=0.5, G="deterministic")
+    assert fluid["D"][2, 0] == pytest.approx(1.0, abs=1e-12)
+    assert fluid["S"][2] == pytest.approx(np.append(fluid["D"][2, 1:], 0.0), abs=1e-9)
+    assert fluid["D"][2, 1] == pytest.approx(1.0, abs=1e-12)
+    assert fluid["D"][3, 0] == pytest.approx(1.0, abs=1e-12)
+    # All servers are busy until t = 2, when all complete again.
+    assert fluid["D"][4, 0] == pytest.approx(2.0, abs=1e-9)
+    assert arrivals_only.initial.longest == 0
+
+
+def test_services_that_began_together_are_an_atom_of_the_ages() -> None:
+    limit = Limit(d=2, lam=0.5, G="deterministic", initial="lengths(2: 0.25, 3: 0.75)")
+    ages = np.array([0.1, 0.4999, 0.5, np.inf])
+    fluid = solve(
+        limit, times=np.array([1.5]), levels=2, snapshots=np.array([0.5, 1.5]), ages=ages, tolerance=1e-8
+    )
+    # All servers stay busy, so that all jobs in service began at 0, and again at 1.
+    assert fluid["nu_cdf"][:, 0, :2] == pytest.approx(0.0, abs=1e-12)
+    assert fluid["nu_cdf"][:, 0, 2:] == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "law", ["deterministic", "uniform(width=1)", "gamma(shape=0.5)", "weibull(shape=1.5)", "erlang(k=3)"]
+)
+def test_one_choice_tends_to_the_pollaczek_khinchine_mean(law: str) -> None:
+    # M/G/1: ρ + ρ²(1 + c²)/(2(1 − ρ)) jobs; at ρ = 0.1 the approach is faster than e^{−t/4}.
+    rho = 0.1
+    limit = Limit(d=1, lam=rho, G=law)
+    fluid = solved(limit, [60.0], 1)
+    mean = rho + rho**2 * (1.0 + limit.G.variance) / (2.0 * (1.0 - rho))
+    assert fluid["X"][0] == pytest.approx(mean, abs=2e-8)
+    assert fluid["S"][0, 0] == pytest.approx(rho, abs=2e-8)
+
+
+LAW_TEXTS = (
+    "exponential",
+    "erlang(k=4)",
+    "gamma(shape=0.5)",
+    "gamma(shape=2.5)",
+    "hyperexponential(scv=4)",
+    "lomax(beta=1.5)",
+    "pareto(beta=1.5)",
+    "weibull(shape=0.5)",
+    "lognormal(sigma=1)",
+    "uniform(width=1)",
+    "uniform(width=0.77)",
+    "deterministic",
+)
+
+
+def test_every_law_of_the_table_is_solved_in_these_tests() -> None:
+    assert {text.partition("(")[0] for text in LAW_TEXTS} == set(LAWS)
+
+
+@settings(max_examples=40)
+@given(
+    law=st.sampled_from(LAW_TEXTS),
+    d=st.integers(1, 6),
+    lam=st.floats(0.05, 2.0),
+    fraction=st.floats(0.0, 1.0),
+    initial=st.sampled_from(["empty", "lengths(1: 0.5)", "lengths(2: 0.2, 4: 0.8)"]),
+)
+def test_paths_keep_the_order_of_levels_and_conserve_jobs(
+    law: str, d: int, lam: float, fraction: float, initial: str
+) -> None:
+    limit = Limit(d=d, lam=lam, G=law, fraction=fraction, initial=initial)
+    times = np.array([0.0, 0.4, 1.0, 1.3, 2.0, 3.0])
+    ages = np.array([0.0, 0.3, 1.0, 1.7, np.inf])
+    fluid = solve(
+        limit, times=times, levels=40, snapshots=np.array([1.3, 3.0]), ages=ages, tolerance=1e-3
+    )
+    S, D, X, nu = fluid["S"], fluid["D"], fluid["X"], fluid["nu_cdf"]
+    slack = 1e-3
+    assert np.all((S >= 0.0) & (S <= 1.0))
+    assert np.all(np.diff(S, axis=1) <= 0.0)
+    assert np.all(np.diff(D, axis=1) <= slack)
+    assert np.all(np.diff(D, axis=0) >= -slack)
+    tails = limit.initial.tails(40)
+    assert S[0] == pytest.approx(tails, abs=1e-15)
+    # Jobs are conserved to rounding, and X is the sum of S but for its error.
+    assert tails.sum() + lam * times - D[:, 0] == pytest.approx(X, abs=1e-13)
+    assert X == pytest.approx(S.sum(axis=1), abs=40.0 * slack)
+    assert np.all(np.diff(nu, axis=2) >= 0.0)
+    assert np.array_equal(nu[:, :, -1], S[[3, 5]])
+
+
+@pytest.mark.parametrize("law", LAW_TEXTS)
+def test_raw_paths_conserve_jobs_and_complete_them_in_order(law: str) -> None:
+    from sweep.fluid.path import trace
+
+    for initial in ("empty", "lengths(2: 0.2, 4: 0.8)"):
+        limit = Limit(d=2, lam=0.9, G=law, initial=initial)
+        path = trace(limit, plan_mesh(limit, 3.0, []), 1, 14)
+        assert np.all(np.diff(path.D, axis=0) >= 0.0)
+        assert np.all(np.diff(path.D, axis=1) <= 1e-15)
+        assert np.all(np.diff(path.S, axis=1) <= 1e-15)
+        assert path.S.max() <= 1.0 + 1e-14
+        jobs = path.S.sum(axis=1) + path.overflow
+        assert limit.initial.tails(14).sum() + 0.9 * path.nodes - path.D[:, 0] == pytest.approx(jobs, abs=1e-12)
+
+
+def test_times_asked_for_do_not_move_the_result_beyond_its_error() -> None:
+    common = {"d": 2, "lam": 0.9, "G": "uniform(width=1)"}
+    few = sweep.solve_fluid(**common, times=[1.0, 2.377, 5.0], levels=4)
+    many = sweep.solve_fluid(**common, times=np.linspace(0.0, 5.0, 5001), levels=4)
+    both = many.sel(t=[1.0, 2.377, 5.0], method="nearest")
+    assert np.all(np.abs(few.S.values - both.S.values) <= few.S_error.values + both.S_error.values)
+
+
+def test_a_dataset_has_the_names_and_units_of_the_schema() -> None:
+    fluid = sweep.solve_fluid(d=2, lam=0.9, G="exponential", times=[0.0, 1.0], snapshots=[1.0], ages=[0.5])
+    assert dict(fluid.sizes) == {"t": 2, "level": 3, "snapshot": 1, "age": 2}
+    assert set(fluid.data_vars) == {"S", "S_error", "D", "X", "E", "nu_cdf"}
+    assert all({"units", "long_name"} <= set(fluid[name].attrs) for name in fluid.variables)
+    assert fluid.E.values.tolist() == [0.0, 0.9]
+    assert fluid.S.sel(t=0.0).values.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_levels_beyond_the_internal_ones_are_zero_within_the_closure() -> None:
+    fluid = sweep.solve_fluid(d=5, lam=0.9, G="exponential", times=[1.0], levels=9)
+    assert fluid.S.values[0, 6:].tolist() == [0.0, 0.0, 0.0]
+    assert np.all(fluid.S_error.values[0, 6:] == 1e-11)
+
+
+def test_the_state_at_time_0_alone_is_the_initial_state() -> None:
+    fluid = sweep.solve_fluid(d=2, lam=0.9, G="gamma(shape=0.5)", times=[0.0], initial="lengths(2: 0.5)")
+    assert fluid.S.values.tolist() == [[0.5, 0.5]]
+    assert fluid.X.values.tolist() == [1.0]
+
+
+@given(st.floats(0.0, 2.0), st.floats(0.0, 1.0), st.integers(1, 20), st.floats(0.0, 1.0))
+def test_the_scalar_equation_of_a_level_is_solved_to_rounding(
+    right: float, weight: float, d: int, fraction: float
+) -> None:
+    x = solve_level(right, weight, d, fraction)
+    assert 0.0 <= x <= right
+    assert x + weight * phi(x, d, fraction) == pytest.approx(right, rel=1e-14, abs=1e-300)
+
+
+def test_a_common_step_is_found_where_there_is_one() -> None:
+    assert common_step([0.615, 1.385, 0.1]) == pytest.approx(0.005, rel=1e-12)
+    assert common_step([1.0, 2.0**0.5]) < 1e-6
+    assert common_step([]) == 0.0
+
+
+_BITS = """
+import numpy as np
+from sweep.cell import Limit
+from sweep.fluid.transient import solve
+for law in ("exponential", "gamma(shape=0.5)", "lognormal(sigma=1)", "weibull(shape=0.5)", "uniform(width=1)"):
+    for initial in ("empty", "lengths(2: 0.5)"):
+        fluid = solve(
+            Limit(d=3, lam=0.9, G=law, initial=initial), times=np.array([0.3, 1.01, 2.0]), levels=5,
+            snapshots=np.array([0.7]), ages=np.array([0.1, 0.33, np.inf]), tolerance=1e-5,
+        )
+        print(law, initial, [(name, fluid[name].tobytes().hex()) for name in sorted(fluid)])
+"""
+
+
+def test_vector_units_do_not_change_a_bit() -> None:
+    outputs = []
+    for features in ("", "X86_V4 AVX512_ICL AVX512_SPR"):
+        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features}
+        run = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _BITS], env=environment, capture_output=True, text=True, check=True
+        )
+        outputs.append(run.stdout)
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("nu_cdf") == 10
+
+
+def test_compiled_and_interpreted_kernels_agree() -> None:
+    from sweep.fluid import kernels
+
+    code = (
+        "import numpy as np\n"
+        "from sweep.cell import Limit\n"
+        "from sweep.fluid.mesh import Mesh\n"
+        "from sweep.fluid.path import trace\n"
+        "limit = Limit(d=3, lam=0.9, G='gamma(shape=0.5)', initial='lengths(2: 0.5)', fraction=0.5)\n"
+        "print(trace(limit, Mesh(0.125, 20, (), 8, 4), 0, 4).S.tolist())\n"
+    )
+    printed = []
+    for disable in ("0", "1"):
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable}
+        run = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        printed.append(np.array(eval(run.stdout)))  # noqa: S307
+    assert np.abs(printed[0] - printed[1]).max() <= 1e-15
+    assert kernels.march.py_func is not None
+
+
+def test_a_tolerance_out_of_reach_is_an_error_with_the_estimate() -> None:
+    with pytest.raises(AccuracyError, match=r"tolerance must be at least .* got 1e-12: the estimate after") as caught:
+        sweep.solve_fluid(
+            d=2, lam=0.9, G="lognormal(sigma=3)", times=[400.0], initial="lengths(2: 1)", tolerance=1e-12
+        )
+    assert 1e-12 < caught.value.reached < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"tolerance": 0.0}, ValueError, r"tolerance must lie in \[1e-12, 1\), got 0.0"),
+        ({"tolerance": float("nan")}, ValueError, r"tolerance must lie in \[1e-12, 1\), got nan"),
+        ({"tolerance": "small"}, TypeError, "tolerance must be a number, got 'small'"),
+        ({"tolerance": True}, TypeError, "tolerance must be a number, got True"),
+        ({"times": []}, ValueError, "times must not be empty"),
+        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the horizon"),
+        ({"ages": [1.0, 0.5], "snapshots": [1.0]}, ValueError, "ages must increase"),
+        ({"levels": 0}, ValueError, "levels must be at least 1"),
+        ({"lam": -1.0}, ValueError, "lam must be positive"),
+        ({"G": "nonsense"}, ValueError, "G must"),
+    ],
+)
+def test_a_bad_argument_is_named_with_its_value(
+    arguments: dict[str, object], error: type[Exception], text: str
+) -> None:
+    good = {"d": 2, "lam": 0.9, "G": "exponential", "times": [1.0]}
+    with pytest.raises(error, match=text):
+        sweep.solve_fluid(**{**good, **arguments})
+
+
+def test_a_law_without_phases_is_refused_by_the_oracle() -> None:
+    with pytest.raises(TypeError, match=r"law must be exponential, erlang or hyperexponential, got lomax\(beta=1.5\)"):
+        phase_type(parse_law("lomax(beta=1.5)"))
