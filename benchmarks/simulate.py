@@ -143,7 +143,9 @@ def main() -> None:
     console = Console()
     started = time.perf_counter()
     kernel(10, 1.0, 0)
-    console.print(f"kernel ready after {time.perf_counter() - started:.1f} s (compiled, or read from its cache)")
+    console.print(
+        f"kernel ready after {time.perf_counter() - started:.1f} s (compiled, or read from its cache)"
+    )
     simulators: dict[str, Run] = {"sweep.simulate": kernel}
     with tempfile.TemporaryDirectory() as folder:
         program = compile_heap_simulator(Path(folder))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sweep.cell import Limit
+from sweep.cube import Layout, consolidate
 from sweep.engines import make_engine
 from sweep.plan import Plan, make_plan
-from sweep.results import Layout, consolidate
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.spec import SweepSpec, parse_spec, read_spec
 from sweep.store import Store
@@ -107,6 +107,7 @@ def run(
     with make_engine(engine, workers, address=address) as executor:
         keeper = _open(Path(store), spec, text)
         with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
+            keeper.set_damaged_aside()
             keeper.write_spec(text)
             plan = plan_for(spec, keeper, executor.workers)
             driver = _Driver(plan, keeper, progress, started)

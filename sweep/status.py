@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweep.cube import consolidate
 from sweep.driver import layout
 from sweep.plan import Plan, make_plan
-from sweep.results import consolidate
 from sweep.spec import read_spec
 from sweep.store import Store
 

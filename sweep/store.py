@@ -5,40 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import secrets
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.disk import TEMPORARY, write_file, writing
 from sweep.errors import StoreError
 from sweep.lock import LOCK_FILE, StoreLock, lock_owner
 from sweep.provenance import provenance_text
-from sweep.schema import GROUPS, Variable
 from sweep.seeds import NUMBERS_VERSION
+from sweep.shard import (
+    Array,
+    DamageError,
+    Shard,
+    check_attributes,
+    check_items,
+    check_key,
+    decode,
+    digest,
+    encode,
+)
 
 #: Version of the layout of directory and files.
 FORMAT = 1
 FRAME_FILE, SPEC_FILE, RESULTS_FILE = "store.json", "spec.toml", "results.nc"
-#: Kinds of shards: every group of arrays, whereas `cells` is told from them and from the failures.
-KINDS = tuple(group for group in GROUPS if group != "cells")
 #: Replica number of items that have none, such as limits.
 NO_REPLICA = -1
 
-_SHARD = re.compile(r"(?P<kind>[a-z]+)-[0-9a-f]{16}-(?P<digest>[0-9a-f]{32})\.nc")
-_KEY = re.compile(r"[0-9a-f]{32}")
-TEMPORARY = ".tmp-"
-_CHUNK_BYTES = 1 << 20
 
-Array = NDArray[Any]
 Place = tuple[Path, int]
 
 
@@ -50,16 +49,6 @@ class Failure:
     error: str
     details: str
     attempts: int
-
-
-@dataclass(frozen=True)
-class Shard:
-    """What one shard holds: an item a row, each a (key, replica) with its arrays."""
-
-    kind: str
-    keys: tuple[str, ...]
-    replicas: tuple[int, ...]
-    arrays: Mapping[str, Array]
 
 
 class Store:
@@ -119,7 +108,7 @@ class Store:
             store.path.mkdir(parents=True, exist_ok=True)
             if any(entry.name != LOCK_FILE and entry.name[0] != "." for entry in store.path.iterdir()):
                 raise StoreError(f"{store.path} holds other files: give a new or empty directory as --store")
-        _write_file(file, json.dumps(content).encode())
+        write_file(file, json.dumps(content).encode())
         store.write_spec(spec_text)
         return store
 
@@ -209,7 +198,7 @@ class Store:
 
     def write_spec(self, text: str) -> None:
         """Keep the spec as last run, TOML."""
-        _write_file(self.spec_path, text.encode())
+        write_file(self.spec_path, text.encode())
 
     def write_shard(
         self,
@@ -249,15 +238,15 @@ class Store:
             The disk is full or cannot be written; no part of the shard is left.
         """
         numbers = [NO_REPLICA] * len(keys) if replicas is None else [int(number) for number in replicas]
-        variables = _check_items(kind, keys, numbers, arrays)
+        variables = check_items(kind, keys, numbers, arrays)
         identity = hashlib.sha256(json.dumps([kind, list(keys), numbers]).encode()).hexdigest()[:16]
         for path in sorted(self._shards.glob(f"{kind}-{identity}-*.nc")):
             if isinstance(self._look(path), Shard):
                 return path
-        labels = {"provenance": provenance_text(), **_check_attributes(attributes or {})}
-        image = _encode(kind, keys, numbers, variables, labels)
-        path = self._shards / f"{kind}-{identity}-{_digest(image)}.nc"
-        _write_file(path, image)
+        labels = {"provenance": provenance_text(), **check_attributes(attributes or {})}
+        image = encode(kind, keys, numbers, variables, labels)
+        path = self._shards / f"{kind}-{identity}-{digest(image)}.nc"
+        write_file(path, image)
         return path
 
     def index(self, kind: str) -> dict[tuple[str, int], Place]:
@@ -308,8 +297,8 @@ class Store:
             It was damaged or removed since it was indexed.
         """
         try:
-            return _decode(path.name, path.read_bytes())
-        except (OSError, _DamageError) as error:
+            return decode(path.name, path.read_bytes())
+        except (OSError, DamageError) as error:
             raise StoreError(
                 f"shard {path} cannot be read ({error}): run the sweep again to redo it"
             ) from error
@@ -327,12 +316,12 @@ class Store:
 
     def record_failure(self, key: str, error: str, details: str, attempts: int) -> None:
         """Keep that a cell or limit failed; replaces an earlier record of it."""
-        content = asdict(Failure(_check_key(key), error, details, attempts))
-        _write_file(self._failures / f"{key}.json", json.dumps(content, indent=1).encode())
+        content = asdict(Failure(check_key(key), error, details, attempts))
+        write_file(self._failures / f"{key}.json", json.dumps(content, indent=1).encode())
 
     def clear_failure(self, key: str) -> None:
         """Forget a failure, if there was one."""
-        (self._failures / f"{_check_key(key)}.json").unlink(missing_ok=True)
+        (self._failures / f"{check_key(key)}.json").unlink(missing_ok=True)
 
     def failures(self) -> dict[str, Failure]:
         """Return the recorded failures by key."""
@@ -371,149 +360,16 @@ class Store:
         return self._seen[path][1]
 
 
-class _DamageError(Exception):
-    """Bytes that are not a complete shard; the text says what is wrong."""
-
-
-def _check_key(key: str) -> str:
-    if not _KEY.fullmatch(key):
-        raise ValueError(f"key must be 32 hexadecimal digits, got {key!r}")
-    return key
-
-
-def _check_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name, value in attributes.items():
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise TypeError(f"attribute {name} must be text or a number, got {value!r}: give it as JSON text")
-    return attributes
-
-
-def _check_items(
-    kind: str, keys: Sequence[str], replicas: Sequence[int], arrays: Mapping[str, Array]
-) -> dict[str, tuple[Variable, Array]]:
-    """Return schema entry and contiguous values of each array, if all fit each other."""
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    if len(keys) != len(replicas) or not keys:
-        raise ValueError(
-            f"keys and replicas must have one entry an item, got {len(keys)} and {len(replicas)}"
-        )
-    if len({(_check_key(key), replica) for key, replica in zip(keys, replicas, strict=True)}) < len(keys):
-        raise ValueError(f"items must differ, got one twice among {len(keys)}")
-    sizes = {"item": len(keys)}
-    variables = {}
-    for name, given in arrays.items():
-        if name not in GROUPS[kind]:
-            raise ValueError(f"variables of {kind} must be among {', '.join(GROUPS[kind])}, got {name!r}")
-        variable = GROUPS[kind][name]
-        values = np.ascontiguousarray(given, dtype=f"<{variable.dtype}")
-        dims = ("item", *variable.dims)
-        expected = tuple(sizes.setdefault(dim, size) for dim, size in zip(dims, values.shape, strict=False))
-        if values.ndim != len(dims) or values.shape != expected:
-            raise ValueError(
-                f"{name} must have dimensions {dims} with sizes {sizes}, got shape {values.shape}"
-            )
-        variables[name] = (variable, values)
-    return variables
-
-
-def _encode(
-    kind: str,
-    keys: Sequence[str],
-    replicas: Sequence[int],
-    variables: Mapping[str, tuple[Variable, Array]],
-    attributes: Mapping[str, Any],
-) -> bytes:
-    """Return a shard as the bytes of a netCDF-4 file, made in memory: the disk sees whole files only."""
-    names = np.frombuffer("".join(keys).encode(), "S1").reshape(len(keys), 32)
-    content: dict[str, tuple[tuple[str, ...], Array, Mapping[str, str]]] = {
-        "key": (("item", "hex"), names, {"long_name": "identity of the parameters"}),
-        "replica": (
-            ("item",),
-            np.asarray(replicas, "<i4"),
-            {"long_name": "replica, counted from 0; −1 if none"},
-        ),
-    }
-    for name, (variable, values) in variables.items():
-        content[name] = (
-            ("item", *variable.dims),
-            values,
-            {"units": variable.units, "long_name": variable.long_name},
-        )
-    file = netCDF4.Dataset("shard", "w", format="NETCDF4", memory=_CHUNK_BYTES)
-    for name, (dims, values, labels) in content.items():
-        for dim, size in zip(dims, values.shape, strict=True):
-            if dim not in file.dimensions:
-                file.createDimension(dim, size)
-        row = max(1, values[0].nbytes)
-        chunks = (min(len(keys), max(1, _CHUNK_BYTES // row)), *values.shape[1:])
-        target = file.createVariable(
-            name,
-            values.dtype,
-            dims,
-            zlib=True,
-            complevel=1,
-            shuffle=True,
-            chunksizes=chunks,
-            fill_value=False,
-        )
-        target.setncatts(labels)
-        target[...] = values
-    checksum = _checksum({name: values for name, (_, values, _) in content.items()})
-    file.setncatts({**attributes, "kind": kind, "checksum": checksum})
-    file.setncattr("complete", np.int32(1))
-    return bytes(file.close())
-
-
-def _decode(name: str, image: bytes) -> Shard:
-    """Return the items of a shard from its bytes.
-
-    The name holds a digest of the bytes, compared before the HDF5 library sees them: it crashes or hangs on
-    some damaged files.
-    """
-    match = _SHARD.fullmatch(name)
-    if match is None:
-        raise _DamageError("its name is not that of a shard")
-    if _digest(image) != match["digest"]:
-        raise _DamageError("its bytes are not those that were written")
-    with netCDF4.Dataset(name, memory=image) as file:
-        file.set_auto_mask(False)
-        arrays = {variable: np.asarray(file[variable][...]) for variable in file.variables}
-        complete, checksum = getattr(file, "complete", 0), getattr(file, "checksum", "")
-    if complete != 1:
-        raise _DamageError("it is not marked complete")
-    if checksum != _checksum(arrays):
-        raise _DamageError("its arrays do not match their checksum")
-    text = arrays.pop("key").tobytes().decode()
-    keys = tuple(sys.intern(text[i : i + 32]) for i in range(0, len(text), 32))
-    replicas = tuple(arrays.pop("replica").tolist())
-    return Shard(match["kind"], keys, replicas, arrays)
-
-
 def _inspect(path: Path) -> Shard | str:
     try:
-        shard = _decode(path.name, path.read_bytes())
+        shard = decode(path.name, path.read_bytes())
     except FileNotFoundError:
         raise
     except OSError as error:
         return f"it cannot be read ({error})"
-    except _DamageError as error:
+    except DamageError as error:
         return str(error)
     return Shard(shard.kind, shard.keys, shard.replicas, {})
-
-
-def _digest(image: bytes) -> str:
-    return hashlib.sha256(image).hexdigest()[:32]
-
-
-def _checksum(arrays: Mapping[str, Array]) -> str:
-    """Return the SHA-256 of names, types, shapes and bytes of all arrays, in order of name."""
-    total = hashlib.sha256()
-    for name in sorted(arrays):
-        values = arrays[name]
-        total.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
-        total.update(np.ascontiguousarray(values).data)
-    return total.hexdigest()
 
 
 def _difference(mine: Any, asked: Any) -> str:
@@ -527,47 +383,3 @@ def _short(value: Any) -> str:
     if isinstance(value, list) and len(value) > 4:
         return f"{len(value)} values from {value[0]!r} to {value[-1]!r}"
     return repr(value)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system or netCDF says of a full or forbidden disk into a StoreError."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        home = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
-        free = shutil.disk_usage(home).free
-        raise StoreError(
-            f"{path} cannot be written ({error}), {free:,} bytes are free on that disk: "
-            "make room or allow writing there, then run again; nothing stored is lost"
-        ) from error
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is seen whole or not at all."""
-    with writing(path), replacing(path) as aside:
-        if not path.parent.exists():
-            path.parent.mkdir(exist_ok=True)
-            _sync(path.parent.parent)
-        aside.write_bytes(content)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a name to write aside, which then replaces `path` for good; nothing is left of it on error."""
-    aside = path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}-{path.name}")
-    try:
-        yield aside
-        _sync(aside)
-        os.replace(aside, path)
-        _sync(path.parent)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""A driver on a Ray cluster of several nodes on this machine: nodes join, are used, and are lost under a task.
+"""A driver on a Ray cluster of several nodes on this machine: one joins, is used, and is lost under a task.
 
 Run in a process of its own: it starts and ends a Ray of its own.
 """
@@ -19,6 +19,8 @@ def main(folder: str) -> None:
     """Print what happens."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_health_check_period_ms"] = "500"
+    os.environ["RAY_health_check_failure_threshold"] = "3"
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     from ray.cluster_utils import Cluster
@@ -38,7 +40,7 @@ def main(folder: str) -> None:
 
             loss = threading.Thread(target=lose)
             loss.start()
-            naps = [task(f"{i}", "nap", seconds=8.0, cost=8.0, folder=folder) for i in range(3)]
+            naps = [task(f"{i}", "nap", seconds=6.0, cost=6.0, folder=folder) for i in range(3)]
             for outcome in engine.run(Listed(naps)):
                 print(
                     "outcome", outcome.task.name, outcome.error or "done", "lost" if outcome.lost else "kept"
@@ -47,7 +49,7 @@ def main(folder: str) -> None:
             print("workers", engine.workers)
             loss.join()
     finally:
-        cluster.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ def test_a_worker_killed_from_outside_is_replaced(make: Make, name: str, tmp_pat
     with make(name, 1) as engine:
         found = outcomes(
             engine,
-            task("victim", "nap", seconds=60.0, folder=str(tmp_path)),
+            task("victim", "nap", seconds=60.0, cost=60.0, folder=str(tmp_path)),
             task("next", "draw", seed=1, size=2),
         )
     killer.join()
@@ -441,7 +441,7 @@ def test_a_second_cluster_is_refused() -> None:
         make_engine("ray", address="10.0.0.1:6379")
 
 
-#: In a process of its own, for it meddles with Ray; prints the error, and whether the environment is as before.
+#: In a process of its own, for it meddles with Ray; prints the error, and whether the environment is restored.
 REFUSED = """
 import os, sys
 import ray

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sweep.cell import Cell
 from sweep.laws import LAWS
-from sweep.network import kernels
+from sweep.network import kernels, state
 from sweep.network.simulate import Path, run_path, run_replica, simulate
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
@@ -47,13 +47,17 @@ def cells(draw: Any) -> Cell:
         lam=draw(st.sampled_from([0.3, 0.9, 1.5])),
         G=draw(st.sampled_from(list(EXAMPLES.values()))),
         arrivals=draw(st.sampled_from(["exponential", "deterministic", "gamma(shape=0.5)"])),
-        initial=draw(st.sampled_from(["empty", "lengths(3: 1)"] if N < 5 else ["empty", "lengths(1: 0.4, 6: 0.2)"])),
+        initial=draw(
+            st.sampled_from(["empty", "lengths(3: 1)"] if N < 5 else ["empty", "lengths(1: 0.4, 6: 0.2)"])
+        ),
         replacement=replacement,
         fraction=draw(st.sampled_from([0.0, 0.4, 1.0])),
     )
 
 
-def path(cell: Cell, times: Any = TIMES, levels: int | None = 30, snapshots: Any = SNAPSHOTS, **options: Any) -> Path:
+def path(
+    cell: Cell, times: Any = TIMES, levels: int | None = 30, snapshots: Any = SNAPSHOTS, **options: Any
+) -> Path:
     chosen = {"seed": 5, "replica": 0, **options}
     return run_path(cell, times=np.asarray(times), levels=levels, snapshots=np.asarray(snapshots), **chosen)
 
@@ -158,8 +162,8 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
     """
     N, rows = 7, 200_000
     words = np.random.Generator(np.random.PCG64(3)).integers(2**32, size=rows * d * 8, dtype=np.uint32)
-    targets = np.zeros((rows + kernels.PADDING) * d, dtype=np.uint32)
-    routing = kernels.Routing(N, d, 1.0, replacement)
+    targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
+    routing = state.Routing(N, d, 1.0, replacement)
     filled, _ = kernels.route(routing, words, targets, np.zeros(N, dtype=np.uint32))
     assert filled == rows
     sample = targets[: rows * d].reshape(rows, d).astype(np.int64)
@@ -187,10 +191,14 @@ def test_replicas_and_seeds_differ() -> None:
 
 
 def test_the_dataset_is_labelled_and_equals_the_replica() -> None:
-    data = simulate(N=10, d=2, lam=0.9, G="uniform(width=1)", times=TIMES, seed=1, replica=3, levels=4, snapshots=[1, 2])
+    data = simulate(
+        N=10, d=2, lam=0.9, G="uniform(width=1)", times=TIMES, seed=1, replica=3, levels=4, snapshots=[1, 2]
+    )
     assert dict(data.sizes) == {"t": 5, "level": 4, "snapshot": 2, "age": 66}
     assert data.age[-1] == np.inf
-    assert all(variable.attrs["units"] and variable.attrs["long_name"] for variable in data.variables.values())
+    assert all(
+        variable.attrs["units"] and variable.attrs["long_name"] for variable in data.variables.values()
+    )
     cell = Cell(N=10, d=2, lam=0.9, G="uniform(width=1)")
     arrays = run_replica(
         cell,

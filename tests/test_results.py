@@ -17,11 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sweep
+from sweep import cube as cube_module
 from sweep import provenance as provenance_module
 from sweep import results as results_module
+from sweep.cube import Layout, consolidate
 from sweep.errors import StoreError
 from sweep.provenance import provenance
-from sweep.results import Layout, consolidate, export, load
+from sweep.results import load
 from sweep.schema import COORDINATES, GROUPS
 from sweep.store import Store
 
@@ -246,8 +248,8 @@ def test_the_cube_has_the_same_bytes_however_it_was_batched(
     write_limits(store, list(LIMITS)[:5])
     write_limits(store, list(LIMITS)[5:])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results_module, "_SLAB_BYTES", slab)
-        patch.setattr(results_module, "_CHUNK_BYTES", chunk)
+        patch.setattr(cube_module, "_SLAB_BYTES", slab)
+        patch.setattr(cube_module, "_CHUNK_BYTES", chunk)
         consolidate(store, layout())
     assert cube(load(store)) == cube(tree)
 
@@ -355,8 +357,6 @@ def test_another_process_loads_whole_results_throughout_a_run(store):
 def test_the_absence_of_results_is_told_with_its_cure(store, tmp_path):
     with pytest.raises(StoreError, match=r"store holds no results yet: wait for the run"):
         load(store.path)
-    with pytest.raises(StoreError, match=r"store holds no results yet: wait for the run"):
-        export(store, tmp_path / "copy.nc")
     with pytest.raises(
         StoreError, match=r"holds no results: give a store directory or an exported \.nc file"
     ):
@@ -364,24 +364,6 @@ def test_the_absence_of_results_is_told_with_its_cure(store, tmp_path):
     (tmp_path / "text.nc").write_text("text")
     with pytest.raises(StoreError, match=r"text\.nc cannot be read as results .*give a store"):
         load(tmp_path / "text.nc")
-
-
-def test_an_export_is_a_whole_copy(finished, tmp_path, tree):
-    target = tmp_path / "copy.nc"
-    target.write_text("old")
-    assert export(finished.path, target) == target
-    assert cube(load(target)) == cube(tree)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["copy.nc"]
-    with pytest.raises(ValueError, match=r"file must not be the results of the store itself"):
-        export(finished, finished.results)
-
-
-def test_a_damaged_original_is_not_exported(finished, tmp_path):
-    copy = shutil.copytree(finished.path, tmp_path / "copy")
-    (copy / "results.nc").write_bytes((copy / "results.nc").read_bytes()[:5000])
-    with pytest.raises(StoreError, match="cannot be read as results"):
-        export(copy, tmp_path / "out.nc")
-    assert not (tmp_path / "out.nc").exists()
 
 
 def test_a_cube_may_be_built_elsewhere_than_in_the_store(finished, tmp_path, tree):

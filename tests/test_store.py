@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep import store as store_module
+from sweep import disk
 from sweep.errors import LockError, StoreError
 from sweep.store import Failure, Store
 
@@ -414,7 +414,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_shards(store):
 DYING = """
 import os, signal, sys
 from tests.test_store import Store, write, ITEMS
-from sweep import store as module
+from sweep import disk as module
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 owner, name = (os, "replace") if sys.argv[2] == "replace" else (module, "_sync")
@@ -489,5 +489,5 @@ def test_a_full_disk_is_named_and_leaves_no_half_shard(store):
 
 def test_what_netcdf_says_of_a_full_disk_is_told_as_such(store):
     with pytest.raises(StoreError, match=r"x\.nc cannot be written \(.*NetCDF: HDF error"):  # noqa: SIM117
-        with store_module.writing(store.path / "x.nc"):
+        with disk.writing(store.path / "x.nc"):
             raise RuntimeError("NetCDF: HDF error")

@@ -66,7 +66,7 @@ W = TypeVar("W", bound=Worker)
 class Event(Generic[W]):
     """News of a worker: an outcome; or, without one, its death if `death` says how, else that it is ready.
 
-    A death is blamed on the first task if that was `executing`. `unsure` says that it was of one of the tasks.
+    A death is blamed on the first task if that was `executing`; if `unsure`, it may have been any of them.
     """
 
     worker: W

@@ -211,7 +211,7 @@ class RayEngine(PoolEngine[RayWorker]):
         except ray.exceptions.ActorDiedError as error:
             self._survey()  # with its node gone a task is innocent
             lost = error.preempted or "node has died" in str(error) or worker.host not in self._memory
-            # A result that was finished just before the death is lost with it, so the first of two is not the one.
+            # A result finished just before a death is lost with it: of two tasks either was executing.
             return Event(
                 worker,
                 death=_reason(str(error)),

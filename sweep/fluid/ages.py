@@ -46,9 +46,21 @@ def _within_cell(law: Law, births: Floats, edges: Floats, cell: int, age: float)
     share = float(law.integral(age) - law.integral(edges[cell])) / width[cell]
     own = births[:, cell]
     younger, older = max(cell - 1, 0), min(cell + 1, width.size - 1)
-    f, f_younger, f_older = own / width[cell], births[:, younger] / width[younger], births[:, older] / width[older]
-    down = 2.0 * (f - f_younger) / (width[cell] + width[younger])
-    up = 2.0 * (f_older - f) / (width[cell] + width[older])
-    slope = np.where(down * up > 0.0, np.where(np.abs(down) < np.abs(up), down, up), 0.0)
+    f, f_younger, f_older = (
+        own / width[cell],
+        births[:, younger] / width[younger],
+        births[:, older] / width[older],
+    )
+    # Of the youngest and of the oldest cell one side is missing.
+    down = 2.0 * (f - f_younger) / (width[cell] + width[younger]) if cell > younger else None
+    up = 2.0 * (f_older - f) / (width[cell] + width[older]) if cell < older else None
+    slope = _smaller(down, up) if down is not None and up is not None else down if up is None else up
+    if slope is None:
+        return own * share
     # ∫ slope (a' − middle) da' from the lower edge, with Ḡ at its mean there.
     return own * share + 0.5 * slope * width[cell] * share * (age - edges[cell + 1])
+
+
+def _smaller(down: Floats, up: Floats) -> Floats:
+    """The smaller of two slopes of one sign, 0 of two: f may jump where the births do."""
+    return np.where(down * up > 0.0, np.where(np.abs(down) < np.abs(up), down, up), 0.0)

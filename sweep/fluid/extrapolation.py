@@ -48,7 +48,10 @@ def error_exponents(limit: Limit) -> tuple[float, ...]:
         return tuple(sorted(even))
     fewest = 0 if limit.initial.longest > 0 and layer_power(limit) == 1 else 2
     fractional = {
-        round(i + j * k, 9) for i in range(fewest, 7) for j in range(1, 9) if i + j >= 2 and i + j * k <= _HIGHEST
+        round(i + j * k, 9)
+        for i in range(fewest, 7)
+        for j in range(1, 9)
+        if i + j >= 2 and i + j * k <= _HIGHEST
     }
     return tuple(sorted(even | fractional))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Levels solved at most when their number is left open; the levels beyond enter the means by extrapolation.
 MOST_LEVELS = 400
-#: log S_ℓ below which a level is not output of its own accord (1e-10), and below which it adds nothing to means.
+#: log S_ℓ below which a level is not output of its own accord (1e-10), and adds nothing to means.
 _NEGLIGIBLE, _NOTHING = -23.02585092994046, -45.0
 #: Widths of panels, as shares of their left ends, tried in turn.
 _GROWTHS = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)
@@ -93,18 +93,21 @@ def _climb(ladder: Ladder, levels: int | None) -> Estimate:
         while ladder.levels < levels and ladder.fine:
             ladder.climb()
     length = mean_length(ladder)
-    while ladder.fine and ladder.levels < MOST_LEVELS:
-        low = ladder.steps[-1].log_S
-        if length.settled and (levels is not None or low < _NEGLIGIBLE) or low < _NOTHING:
+    while ladder.fine and ladder.levels < MOST_LEVELS and ladder.steps[-1].log_S >= _NOTHING:
+        if length.settled and (levels is not None or ladder.steps[-1].log_S < _NEGLIGIBLE):
             break
         try:
-            for _ in range(1 + ladder.levels // 8):
-                ladder.climb()
+            _climb_to(ladder, min(ladder.levels + 1 + ladder.levels // 8, MOST_LEVELS))
         except AccuracyError:
-            break  # levels that nobody asked for: the error of the mean tells what they may hold
-        finally:
-            length = mean_length(ladder)
+            return mean_length(ladder)  # nobody asked for that level; the error tells what it may hold
+        length = mean_length(ladder)
     return length
+
+
+def _climb_to(ladder: Ladder, levels: int) -> None:
+    """Climb to a level, or as far as queues that long exist at all."""
+    while ladder.fine and ladder.levels < levels and ladder.steps[-1].log_S >= _NOTHING:
+        ladder.climb()
 
 
 def invariant_state(

@@ -93,7 +93,9 @@ def march(
             c = slope[level] if level > 0 else 0.0
             lower, own = cells[max(level - 1, 0)], cells[level]
             left, lost = _explicit_half(c, lower, own, oldest, middle, layer[n], layer[n + 1])
-            kept[level], done[level] = _explicit_half(c, lower, own, middle, n, even[shift + 1 :], even[shift:])
+            kept[level], done[level] = _explicit_half(
+                c, lower, own, middle, n, even[shift + 1 :], even[shift:]
+            )
             kept[level] += left
             done[level] += lost
             for i in range(used):

@@ -73,17 +73,22 @@ def _partial_sums(ladder: Ladder) -> list[float]:
 
 
 def _by_ratio(sums: Sequence[float]) -> Estimate:
-    """Aitken's process, exact for a geometric tail of ratio r; its last step over 1 − r is the error."""
-    if len(sums) < 4:
-        ratio = (sums[1] - sums[0]) / sums[0] if len(sums) > 1 else 1.0
-        return Estimate(sums[-1], ratio * sums[0] / (1.0 - ratio) if ratio < 1.0 else math.inf)
-    guesses, ratio = [], 0.0
-    for before, middle, last in (sums[-4:-1], sums[-3:]):
-        ratio = (last - middle) / (middle - before) if middle > before else 0.0
-        guesses.append(last + (last - middle) * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf)
-    if not max(guesses) < math.inf:
+    """Aitken's process, exact for a geometric tail of ratio r; the error is its last step over 1 − r.
+
+    Where S_ℓ falls faster than that, S_n over 1 − r, for the last level n, is the smaller estimate.
+    """
+    if len(sums) < 2:
         return Estimate(sums[-1], math.inf)
-    return Estimate(guesses[1], abs(guesses[1] - guesses[0]) / (1.0 - ratio) + 4e-16 * guesses[1])
+    since_idle = [-1.0, 0.0, *sums]  # S_0 = 1 is a level too
+    guesses, ratio, last = [], 0.0, 0.0
+    for three in (since_idle[-4:-1], since_idle[-3:]):
+        before, last = three[1] - three[0], three[2] - three[1]
+        ratio = last / before if last > 0.0 else 0.0
+        guesses.append(three[2] + last * ratio / (1.0 - ratio) if ratio < 1.0 else math.inf)
+    if max(guesses) == math.inf:
+        return Estimate(sums[-1], math.inf)
+    step = min(abs(guesses[1] - guesses[0]), last)
+    return Estimate(guesses[1], step / (1.0 - ratio) + 4e-16 * guesses[1])
 
 
 def _by_residual_lives(ladder: Ladder) -> Estimate:

@@ -17,6 +17,8 @@ _LONGEST = 0.125
 #: Most base steps that are spent on meeting breakpoints at nodes, and on meeting output times too.
 _MOST = 2048
 _MOST_FOR_TIMES = 400
+#: How much finer the base grid is if values between nodes are asked for.
+_FINER = 4
 #: A kink of generation m, at a sum of m breakpoints, is a jump of the derivative of order m or m + 1.
 _GENERATIONS = 6
 #: Relative distance below which two times are one.
@@ -76,12 +78,23 @@ class Mesh:
         return float(self.layer * (time / self.depth) ** (1.0 / self.power))
 
 
-def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
+def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: bool = False) -> Mesh:
     """Return a base grid with the law's breakpoints, and `marks` where possible, at nodes.
+
+    Parameters
+    ----------
+    limit
+        Parameters of the limit.
+    horizon
+        Least end of the grid, > 0.
+    marks
+        Output times.
+    between
+        Whether other values between nodes will be asked for; then, as when marks are not nodes, steps are finer.
 
     Breakpoints come first: trapezoid and extrapolation keep their orders only if kinks of the solution, which lie
     at sums of breakpoints, are nodes. What has no common step of at least horizon / 2048 is left inside cells:
-    weights stay exact, and the order falls in the single cells concerned. Output times beside nodes are interpolated.
+    weights stay exact, and the order falls in the single cells concerned.
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
@@ -94,12 +107,20 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float]) -> Mesh:
             break
     else:
         step = horizon / math.ceil(horizon / longest - _SAME)
+    if between or not _are_nodes(wanted, step):
+        step /= _FINER
     count = math.ceil(horizon / step - _SAME)
     power = layer_power(limit)
     replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
     layer = power * replaced
     aligned = all(abs(age / step - round(age / step)) <= 1e-6 for age in breakpoints)
-    return Mesh(step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power, aligned)
+    return Mesh(
+        step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power, aligned
+    )
+
+
+def _are_nodes(times: Sequence[float], step: float) -> bool:
+    return all(abs(time / step - round(time / step)) <= 1e-6 for time in times)
 
 
 def layer_power(limit: Limit) -> int:

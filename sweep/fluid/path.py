@@ -57,9 +57,15 @@ def trace(limit: Limit, mesh: Mesh, halvings: int, levels: int, keep: Collection
     count = nodes.size - 1
     weights = product_weights(limit.G, mesh, halvings)
     tables = (weights.even, weights.layer, weights.alive, weights.after, weights.before)
-    half = (0.5 * limit.lam) * (nodes[1:] - nodes[:-1]) if mesh.layer else np.full(count, 0.5 * limit.lam * nodes[1])
+    half = (
+        (0.5 * limit.lam) * (nodes[1:] - nodes[:-1])
+        if mesh.layer
+        else np.full(count, 0.5 * limit.lam * nodes[1])
+    )
     tails = limit.initial.tails(levels)
-    path = Path(nodes, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1))
+    path = Path(
+        nodes, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1)
+    )
     path.S[0] = tails
     stops = {*keep, count}
     jumping = bool(weights.jumps) and tails[0] > 0.0

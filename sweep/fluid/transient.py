@@ -26,6 +26,7 @@ Steps are halved until it is below the tolerance, or until the work allowed is s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,8 +58,8 @@ _RESOLUTIONS = 3
 _ROUNDING = 2e-14
 #: Nodes of an interpolation on the finest and on the base grid; its error is taken as the change that one node less
 #: makes, times a factor, since near t = 0 the solution may only have one or two derivatives.
-_FINE_POINTS = 6
-_BASE_POINTS = 4
+_POINTS = 6
+_AGE_POINTS = 4
 _SAFETY = 3.0
 
 
@@ -101,7 +102,7 @@ def solve(
     horizon = max(float(times[-1]), float(snapshots[-1]) if snapshots.size else 0.0)
     if horizon == 0.0:
         horizon = 1.0
-    mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()])
+    mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()], between=snapshots.size > 0)
     inner = internal_levels(limit, mesh)
     paths = [trace(limit, mesh, 0, inner, keep_nodes(mesh, 0, snapshots))]
     while True:
@@ -131,8 +132,8 @@ def keep_nodes(mesh: Mesh, halvings: int, snapshots: Floats) -> set[int]:
     """Return the nodes of one resolution that age distributions at `snapshots` need."""
     nodes: set[int] = set()
     for time in snapshots.tolist():
-        nodes |= set(stencil(time, mesh, halvings, _FINE_POINTS).nodes)
-        nodes |= {node * 2**halvings for node in stencil(time, mesh, 0, _BASE_POINTS).nodes}
+        nodes |= set(stencil(time, mesh, halvings, _POINTS).nodes)
+        nodes |= {node * 2**halvings for node in stencil(time, mesh, 0, _POINTS).nodes}
     return nodes
 
 
@@ -195,8 +196,8 @@ class _Output:
 
     def stencils(self, time: float, fewer: int = 0) -> tuple[Stencil, Stencil]:
         """Return the stencils of a time on the finest grid and on the base grid."""
-        fine = stencil(time, self.mesh, len(self.paths) - 1, _FINE_POINTS - fewer)
-        return fine, stencil(time, self.mesh, 0, _BASE_POINTS - fewer)
+        fine = stencil(time, self.mesh, len(self.paths) - 1, _POINTS - fewer)
+        return fine, stencil(time, self.mesh, 0, _POINTS - fewer)
 
     def values(self, times: Floats, part: int, fewer: int = 0) -> Floats:
         """Return S (part 0) or D (part 1) at any times, shape (t, level)."""
@@ -236,7 +237,9 @@ class _Output:
             "E": E,
         }
         if snapshots.size:
-            output["nu_cdf"] = np.array([_levels(self.nu(t, ages).T, shown, 0.0).T for t in snapshots.tolist()])
+            output["nu_cdf"] = np.array(
+                [_levels(self.nu(t, ages).T, shown, 0.0).T for t in snapshots.tolist()]
+            )
         return output
 
     def nu(self, time: float, ages: Floats) -> Floats:
@@ -255,11 +258,19 @@ class _Output:
         return age_distribution(self.limit.G, self.paths[resolution], node, ages)
 
     def _age_correction(self, base_node: int, ages: Floats) -> Floats:
-        nodes = self.paths[0].nodes
-        grid = (nodes[base_node] - nodes[: base_node + 1])[::-1]
+        nodes = self.paths[0].nodes[: base_node + 1]
+        time = float(nodes[-1])
+        grid = (time - nodes)[::-1]
         values = [self._distribution(r, base_node * 2**r, grid) for r in range(len(self.paths))]
-        correction = extrapolate(values, self.exponents).value - values[-1]
-        return np.array([np.interp(ages, grid, row) for row in correction])
+        by_birth = (extrapolate(values, self.exponents).value - values[-1])[:, ::-1].T
+        # In the moment of birth, kinks are those of the solution and those of the law, seen from now.
+        seen = (time - age for age in self.limit.G.breakpoints if age < time)
+        kinks = tuple(sorted({*self.mesh.kinks, *seen}))
+        births = replace(self.mesh, count=base_node, kinks=kinks)
+        rows = np.zeros((self.finest.S.shape[1], ages.size))
+        for index, age in enumerate(ages.tolist()):
+            rows[:, index] = stencil(max(time - age, 0.0), births, 0, _AGE_POINTS).apply(by_birth, {})
+        return rows
 
 
 def _neighbours(error: Floats) -> Floats:
@@ -315,7 +326,12 @@ def solve_fluid(
         limit, times=t, levels=grids.check_levels(levels), snapshots=at, ages=age,
         tolerance=check_tolerance(tolerance),
     )  # fmt: skip
-    coordinates: dict[str, Any] = {"t": t, "level": np.arange(1, arrays["S"].shape[1] + 1), "snapshot": at, "age": age}
+    coordinates: dict[str, Any] = {
+        "t": t,
+        "level": np.arange(1, arrays["S"].shape[1] + 1),
+        "snapshot": at,
+        "age": age,
+    }
     return dataset("fluid", arrays, coordinates)
 
 

@@ -1,98 +1,42 @@
-"""Compiled loops of the N-server network: routing, then arrivals in order of time with departures found at probes."""
+"""Compiled loops of the N-server network: routing, and arrivals with the departures found at their probes."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-#: One server: when the job in service completes (inf if none) and how many jobs are there. The two lie side by side,
-#: so that a probe touches one cache line.
-SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True)
-#: Every server is advanced to each multiple of this time, in server order, whatever is stored. The order in which
-#: service times are handed out, hence the path, is then a function of arrivals alone and not of the horizon.
-FLUSH_INTERVAL = 1.0
-#: Rows at the end of `Draws.targets` that are read ahead but never used.
-PADDING = 48
+from sweep.network.state import (
+    DONE,
+    FLUSH_INTERVAL,
+    NEEDS_GAPS,
+    NEEDS_LEVELS,
+    NEEDS_SERVICES,
+    NEEDS_TARGETS,
+    PADDING,
+    Bins,
+    Clock,
+    Counts,
+    Draws,
+    Routing,
+    Rules,
+    Watch,
+)
 
-#: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller one.
-DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_TARGETS, NEEDS_LEVELS = 0, 1, 2, 3, 4
-
-# Kernels allocate nothing and keep no array, so reference counts would only cost time: ten times that of the events.
+# Kernels allocate nothing and keep no array. Counting references would cost ten times what the events do.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _ONE = np.uint64(1)
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORDS = np.uint64(1 << 32)
 
 
-class Routing(NamedTuple):
-    """How an arrival samples servers."""
-
-    N: int
-    d: int
-    fraction: float
-    replacement: bool
-
-
-class Rules(NamedTuple):
-    """What does not change during a run."""
-
-    gap_scale: float  # 1 / (λ N)
-    end: float  # first multiple of FLUSH_INTERVAL at or after the last stored time
-    widen: bool  # return rather than count a level beyond the tables
-
-
-class Draws(NamedTuple):
-    """Random numbers drawn ahead: unit-mean gaps, service times, the d servers sampled by each arrival."""
-
-    gaps: NDArray[np.float64]
-    services: NDArray[np.float64]
-    targets: NDArray[np.uint32]  # d servers an arrival, one arrival after the other
-    rows: int  # arrivals in `targets`, which goes on for PADDING more
-    d: int
-
-
-class Clock(NamedTuple):
-    """What survives between calls, in arrays so that the kernel can update it."""
-
-    time: NDArray[np.float64]  # last arrival, next flush
-    used: NDArray[np.int64]  # gaps, services and rows of targets used up of the present buffers
-    place: NDArray[np.int64]  # server the flush has come to
-
-
-class Bins(NamedTuple):
-    """Time bins: an event at s belongs to the first k with s ≤ edges[k]; the last edge is inf."""
-
-    edges: NDArray[np.float64]
-    guess: NDArray[np.int64]  # lower bound of the bin by ⌊s · scale⌋
-    scale: float
-    horizon: float
-
-
-class Counts(NamedTuple):
-    """Events by (time bin, level); the last column holds every level above those asked for."""
-
-    arrivals: NDArray[np.int64]  # arrivals that raise a queue to this length
-    departures: NDArray[np.int64]  # departures from a queue of this length
-
-
-class Watch(NamedTuple):
-    """Age snapshots: age of the job in service and length of each server, shape (snapshot, N)."""
-
-    times: NDArray[np.float64]
-    started: NDArray[np.float64]  # when the job in service started
-    noted: NDArray[np.int64]  # snapshots noted so far, by server
-    ages: NDArray[np.float64]
-    lengths: NDArray[np.int32]
-
-
 def prefetch(servers: NDArray[Any], index: Any) -> None:
-    """Ask for a server to be brought into the cache; compiled code only, and no effect on any result."""
+    """Ask for a server to be brought into the cache: compiled code only, without effect on any result."""
 
 
 @intrinsic
@@ -103,7 +47,9 @@ def _prefetch_record(typingctx: Any, servers: Any, index: Any) -> Any:  # noqa: 
         pointer = builder.bitcast(builder.gep(array.data, [place]), cgutils.voidptr_t)
         word = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, shape, "llvm.prefetch.p0"
+        )
         for_write, keep, data = (context.get_constant(types.int32, value) for value in (1, 3, 1))
         builder.call(function, [pointer, for_write, keep, data])
         return context.get_dummy_value()
@@ -114,17 +60,17 @@ def _prefetch_record(typingctx: Any, servers: Any, index: Any) -> Any:  # noqa: 
 @overload(prefetch)
 def _prefetch_compiled(servers: Any, index: Any) -> Any:  # noqa: ARG001  numba reads the signature
     def compiled(servers: Any, index: Any) -> Any:
-        return _prefetch_record(servers, index)
+        return _prefetch_record(servers, index)  # type: ignore[call-arg]  # numba passes the first
 
     return compiled
 
 
 @njit(**_OPTIONS, forceinline=True)
 def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> Any:
-    """Return a uniform index below `bound` and the next unused word, which is beyond the end if words ran dry.
+    """Return a uniform index below `bound` and the next unused word, beyond the end if words ran dry.
 
-    Multiply-shift with exact rejection; `reject` is 2³² mod `bound` (D. Lemire, Fast random integer generation in an
-    interval, 2019).
+    Multiply-shift with exact rejection; `reject` is 2³² mod `bound` (D. Lemire, Fast random integer
+    generation in an interval, 2019).
     """
     while word < words.size:
         product = np.uint64(words[word]) * bound
@@ -136,9 +82,10 @@ def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> An
 
 @njit(**_OPTIONS)
 def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32]) -> Any:
-    """Turn words into servers sampled with replacement by arrivals that all take d choices: the common case of `route`.
+    """Do the work of `route` where every arrival samples d servers with replacement.
 
-    Rejected words are overwritten rather than branched around.
+    A rejected word is overwritten rather than branched around; words of an arrival that is not complete are
+    given back.
     """
     bound = np.uint64(routing.N)
     reject = _WORDS % bound
@@ -156,11 +103,13 @@ def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[
 
 
 @njit(**_OPTIONS)
-def route(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]) -> Any:
-    """Turn random words into the servers sampled by each arrival, d in a row, as far as words and `targets` last.
+def route(
+    routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]
+) -> Any:
+    """Turn words into the servers sampled by each arrival, d in a row, as far as words and `targets` last.
 
-    An arrival that takes one uniform queue samples it d times. Returns arrivals and words used; `order` is scratch of
-    N items when more than half of the servers are sampled without replacement.
+    An arrival that takes one uniform queue samples it d times. Returns arrivals and words used; `order` is
+    scratch of N items when more than half of the servers are sampled without replacement.
     """
     if routing.replacement and routing.fraction == 1.0:
         return route_plainly(routing, words, targets)
@@ -218,7 +167,7 @@ def sample_many(words: NDArray[np.uint32], word: int, bound: Any, order: NDArray
     for k in range(row.size):
         left = bound - np.uint64(k)
         offset, word = uniform(words, word, left, _WORDS % left)
-        place = min(k + np.int64(offset), order.size - 1)
+        place: Any = min(k + np.int64(offset), order.size - 1)
         row[k] = order[place]
         order[place] = order[k]
     return word
@@ -258,10 +207,10 @@ def depart(
     service: Any,
     logged: Any,
 ) -> Any:
-    """Apply the next departure of server i if it is due at `now`; return the next unused service and log place.
+    """Apply the next departure of server i if it is due at `now`; return the next unused service and place.
 
-    Nothing else can have touched the queue since, so the length before the departure is exact. Written without
-    branches: whether a probed server has a departure due is a coin toss that no processor predicts.
+    Nothing else can have touched the queue since, so the length before the departure is exact. Written
+    without branches: whether a probed server has a departure due is a coin toss no processor predicts.
     """
     completion, length = servers[i]["completion"], servers[i]["length"]
     due = completion <= now
@@ -287,7 +236,7 @@ def flush_servers(
     until: float,
     service: Any,
 ) -> Any:
-    """Advance every server to `until` in order, as far as services and log last; return the next unused of both."""
+    """Advance servers to `until` in order, as far as services and log last; return the next unused of both."""
     i, logged = np.uint64(clock.place[0]), np.uint64(0)
     room, stock = np.uint64(log.size), np.uint64(services.size)
     while i < servers.size and service < stock and logged < room:
@@ -315,10 +264,10 @@ def shortest(
     logged: Any,
     spare: int,
 ) -> Any:
-    """Advance the servers sampled by an arrival to `now` and return the shortest, its length and what is unused.
+    """Advance the servers an arrival samples to `now`; return the shortest, its length and what is unused.
 
-    `spare` further departures may be applied beyond one a server; it comes back negative if they did not suffice.
-    The first of equals is taken: sampled servers are exchangeable, so this is a uniform choice among them.
+    `spare` departures may be applied beyond one a server; it comes back negative if they did not suffice.
+    The first of equals is taken: sampled servers are exchangeable, so the choice among them is uniform.
     """
     best, shortest_length = np.uint64(0), np.int64(1 << 62)
     for target in range(np.uint64(row * np.uint64(draws.d)), np.uint64((row + _ONE) * np.uint64(draws.d))):
@@ -349,11 +298,11 @@ def arrive(
     log: NDArray[Any],
     events: int,
 ) -> Any:
-    """Process up to `events` arrivals before the next flush; return departures logged and whether levels ran out.
+    """Process up to `events` arrivals before the next flush; return departures logged, and if levels ran out.
 
-    Services and log must last for d + 1 entries an arrival. A further departure at one probe takes those of the last
-    arrival left; when none is left, the present arrival is given up and begins again at the next call: departures it
-    has applied come first in any case, so the path does not depend on where this happens.
+    Services and log must last for d + 1 entries an arrival. A further departure at one probe takes those of
+    the last arrival to come; when none is to come, the present arrival is given up and begins again at the
+    next call: departures it has applied come first in any case, so the path does not depend on it.
     """
     now, flush = clock.time[0], clock.time[1]
     gap, row = np.uint64(clock.used[0]), np.uint64(clock.used[2])

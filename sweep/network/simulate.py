@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from sweep.cell import Cell, check_count
 from sweep.grids import check_ages, check_levels, check_snapshots, check_times
 from sweep.initial import Initial
 from sweep.laws import Law
-from sweep.network import kernels
+from sweep.network import kernels, state
 from sweep.schema import dataset
 from sweep.seeds import Purpose, stream
 
@@ -108,7 +107,7 @@ def simulate(
     The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The hydrodynamic
     limit of a randomized load balancing network, 2019. Service times are independent of routing, so each is drawn
     when the job enters service, and the departures of a queue are applied when it is next probed: no event list.
-    A path costs O(λ N d · horizon) time and 16 bytes per server (28 with snapshots, and 12 per snapshot).
+    A path costs O(λ N d · horizon) time and 16 bytes per server (32 with snapshots, and 20 for each).
 
     Examples
     --------
@@ -227,17 +226,19 @@ def run_path(
     if cell.N >= _LARGEST:
         raise ValueError(f"N must be below 2**32, got {cell.N}")
     lengths0 = cell.initial.lengths(cell.N)
-    rules, clock, bins = _rules(cell, times, widen=levels is None), _clock(), _bins(times)
+    rules = state.make_rules(cell, float(times[-1]), widen=levels is None)
     supply = _Supply(cell, seed, replica, block or _block(cell, rules.end))
-    columns = (max(_LEVELS, cell.initial.longest) if levels is None else levels) + 1
-    counts = kernels.Counts(*(np.zeros((times.size + 1, columns), dtype=np.int64) for _ in range(2)))
-    watch = _watch(cell.N, snapshots) if snapshots.size else None
-    servers = _servers(lengths0, supply)
-    log = np.empty(max(_LOG, cell.d + 1), dtype=kernels.SERVER)
-    while (reason := kernels.run(rules, supply.draws, clock, bins, counts, watch, servers, log)) != kernels.DONE:
-        if reason == kernels.NEEDS_LEVELS:
-            counts = kernels.Counts(*(np.pad(table, ((0, 0), (0, columns))) for table in counts))
-            columns *= 2
+    clock, bins, watch = state.make_clock(), state.make_bins(times), state.make_watch(cell.N, snapshots)
+    counts = state.make_counts(bins, max(_LEVELS, cell.initial.longest) if levels is None else levels)
+    servers = state.make_servers(lengths0, supply.services(int(np.count_nonzero(lengths0))))
+    log = np.empty(max(_LOG, cell.d + 1), dtype=state.SERVER)
+    while True:
+        reason = kernels.run(rules, supply.draws, clock, bins, counts, watch, servers, log)
+        if reason == state.DONE:
+            break
+        if reason == state.NEEDS_LEVELS:
+            wider = ((0, 0), (0, counts.arrivals.shape[1]))
+            counts = state.Counts(np.pad(counts.arrivals, wider), np.pad(counts.departures, wider))
         else:
             supply.refill(clock.used, reason)
     arrivals, departures = (table[:-1].cumsum(axis=0) for table in counts)
@@ -261,14 +262,14 @@ class _Supply:
             for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
         )
         self._cell, self._block = cell, block
-        self._routing = kernels.Routing(cell.N, cell.d, cell.fraction, cell.replacement)
+        self._routing = state.Routing(cell.N, cell.d, cell.fraction, cell.replacement)
         shuffles = not cell.replacement and 2 * cell.d > cell.N
         self._order = np.empty(cell.N if shuffles else 0, dtype=np.uint32)
         self._rest = np.empty(0, dtype=np.uint32)
         rows = max(1, min(block, 2 * block // cell.d))
         # Servers beyond the rows that are filled are looked at ahead of time: they must exist.
-        targets = np.zeros((rows + kernels.PADDING) * cell.d, dtype=np.uint32)
-        self.draws = kernels.Draws(np.empty(0), np.empty(0), targets, 0, cell.d)
+        targets = np.zeros((rows + state.PADDING) * cell.d, dtype=np.uint32)
+        self.draws = state.Draws(np.empty(0), np.empty(0), targets, 0, cell.d)
 
     def services(self, size: int) -> Floats:
         """Draw service times."""
@@ -277,11 +278,11 @@ class _Supply:
     def refill(self, used: Integers, reason: int) -> None:
         """Draw another block of what ran out."""
         draws = self.draws
-        if reason == kernels.NEEDS_GAPS:
+        if reason == state.NEEDS_GAPS:
             fresh = self._cell.arrivals.sample(self._gaps, self._block)
             self.draws = draws._replace(gaps=fresh)  # they are used one by one: none is left
             used[0] = 0
-        elif reason == kernels.NEEDS_SERVICES:
+        elif reason == state.NEEDS_SERVICES:
             fresh = self.services(self._block)
             self.draws = draws._replace(services=np.concatenate([draws.services[used[1] :], fresh]))
             used[1] = 0
@@ -300,53 +301,9 @@ class _Supply:
         return int(rows)
 
 
-def _rules(cell: Cell, times: Floats, widen: bool) -> kernels.Rules:
-    step = kernels.FLUSH_INTERVAL
-    end = step * max(1, math.ceil(float(times[-1]) / step))
-    return kernels.Rules(gap_scale=1.0 / (cell.lam * cell.N), end=end, widen=widen)
-
-
 def _block(cell: Cell, end: float) -> int:
     """Numbers to draw at a time: about what a short run needs in all."""
     return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * end + 32))
-
-
-def _clock() -> kernels.Clock:
-    return kernels.Clock(
-        time=np.array([0.0, kernels.FLUSH_INTERVAL]),
-        used=np.zeros(3, dtype=np.int64),
-        place=np.zeros(1, dtype=np.int64),
-    )
-
-
-def _bins(times: Floats) -> kernels.Bins:
-    horizon = float(times[-1])
-    buckets = 4 * times.size
-    scale = buckets / horizon if horizon > 0.0 else 0.0
-    # ⌊s · scale⌋ never decreases in s, rounding included: a time of an earlier bucket lies before any s of this one.
-    bucket_of_time = (times * scale).astype(np.int64)
-    guess = np.searchsorted(bucket_of_time, np.arange(bucket_of_time[-1] + 1))
-    edges = np.append(times, math.inf)
-    return kernels.Bins(edges=edges, guess=guess.astype(np.int64), scale=scale, horizon=horizon)
-
-
-def _watch(N: int, snapshots: Floats) -> kernels.Watch:
-    return kernels.Watch(
-        times=snapshots,
-        started=np.zeros(N),
-        noted=np.zeros(N, dtype=np.int64),
-        ages=np.zeros((snapshots.size, N)),
-        lengths=np.zeros((snapshots.size, N), dtype=np.int32),
-    )
-
-
-def _servers(lengths: NDArray[np.int32], supply: _Supply) -> NDArray[Any]:
-    servers = np.empty(lengths.size, dtype=kernels.SERVER)
-    servers["length"] = lengths
-    servers["completion"] = np.inf
-    busy = int(np.count_nonzero(lengths))
-    servers["completion"][:busy] = supply.services(busy)
-    return servers
 
 
 def _trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers) -> tuple[Integers, Integers]:
@@ -356,7 +313,8 @@ def _trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers)
     seen = np.flatnonzero((start[:columns] + arrivals - departures).any(axis=0))
     levels = int(seen[-1]) + 1 if seen.size else 1
     first, second = (
-        np.column_stack([table[:, :levels], table[:, levels:].sum(axis=1)]) for table in (arrivals, departures)
+        np.column_stack([table[:, :levels], table[:, levels:].sum(axis=1)])
+        for table in (arrivals, departures)
     )
     return first, second
 

@@ -17,10 +17,14 @@ Floats = NDArray[np.float64]
 
 def sorted_states(N: int, longest: int) -> list[tuple[int, ...]]:
     """Queue lengths, longest first, up to `longest`."""
-    return [s for s in itertools.product(range(longest, -1, -1), repeat=N) if list(s) == sorted(s, reverse=True)]
+    return [
+        s for s in itertools.product(range(longest, -1, -1), repeat=N) if list(s) == sorted(s, reverse=True)
+    ]
 
 
-def generator(N: int, d: int, lam: float, replacement: bool, longest: int) -> tuple[list[tuple[int, ...]], csc_array]:
+def generator(
+    N: int, d: int, lam: float, replacement: bool, longest: int
+) -> tuple[list[tuple[int, ...]], csc_array]:
     """Generator of SQ(d) with Poisson(λN) arrivals and unit exponential service; arrivals above `longest` are lost.
 
     In a state sorted by decreasing length the join goes to the last sampled place, so the place joined is the largest

@@ -99,9 +99,7 @@ def test_m_g_1_has_the_pollaczek_khinchine_mean_and_the_stationary_ages(G: str) 
         return np.concatenate([mean_over_time(arrays), arrays["nu_cdf"][0, 0]])
 
     cell = Cell(N=1000, d=1, lam=0.5, G=G)
-    samples = replicas(
-        cell, 16, np.arange(200.0, 300.0), snapshots=np.array([250.0]), ages=ages, pick=pick
-    )
+    samples = replicas(cell, 16, np.arange(200.0, 300.0), snapshots=np.array([250.0]), ages=ages, pick=pick)
     assert worst_score(samples, exact(0.5)) <= BOUND
     assert worst_score(samples, exact(0.5 * 1.03)) > BOUND
 
