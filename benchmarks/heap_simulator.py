@@ -1,4 +1,4 @@
-"""Textbook event-driven SQ(d) with exponential service in plain Python: one heap of arrivals and departures."""
+"""Textbook event-driven SQ(d), exponential service, in plain Python: one heap of all events."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""SQ(d) with exponential service in SimPy: one process for arrivals and one for each job, one resource a server."""
+"""SQ(d), exponential service, in SimPy: a process for arrivals and for each job, a resource a server."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import simpy
@@ -19,12 +19,12 @@ def simulate(N: int, d: int, lam: float, horizon: float, seed: int) -> int:
     def length(server: int) -> int:
         return int(servers[server].count) + len(servers[server].queue)
 
-    def job(server: int) -> Iterator[Any]:
+    def job(server: int) -> Generator[Any, Any, None]:
         with servers[server].request() as turn:
             yield turn
             yield environment.timeout(generator.expovariate(1.0))
 
-    def source() -> Iterator[Any]:
+    def source() -> Generator[Any, Any, None]:
         nonlocal arrivals
         while True:
             yield environment.timeout(generator.expovariate(lam * N))

@@ -1,8 +1,8 @@
-"""How many arrivals a second does one core simulate, beside textbook event-driven simulators and by service law?
+"""Arrivals a second that one core simulates, beside textbook event-driven simulators and by service law.
 
 Run by name: `python benchmarks/simulate.py [--quick]`. Every simulator runs the same network (SQ(2), λ = .9,
-exponential, from empty) in turn, several times over, in one process after the other; the median is shown. Times are
-CPU seconds of the running process, without compilation, which is shown apart.
+exponential, from empty) in turn, several times over, in one process after the other; the median is shown.
+Times are CPU seconds of the running process, without compilation, which is shown apart.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sweep.distances import prohorov as prohorov
     from sweep.distances import state_distance as state_distance
     from sweep.driver import run as run
+    from sweep.fluid.invariant import invariant_state as invariant_state
     from sweep.fluid.transient import solve_fluid as solve_fluid
     from sweep.network.simulate import simulate as simulate
     from sweep.results import load as load
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 
 # Public name -> module: resolved at first use, so that `import sweep` stays as fast as importing NumPy.
 _HOMES = {
+    "invariant_state": "sweep.fluid.invariant",
     "load": "sweep.results",
     "prohorov": "sweep.distances",
     "run": "sweep.driver",
@@ -24,7 +26,7 @@ _HOMES = {
     "solve_fluid": "sweep.fluid.transient",
     "state_distance": "sweep.distances",
 }
-__all__ = ["load", "prohorov", "run", "simulate", "solve_fluid", "state_distance"]
+__all__ = ["invariant_state", "load", "prohorov", "run", "simulate", "solve_fluid", "state_distance"]
 
 
 def __getattr__(name: str) -> Any:

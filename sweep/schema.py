@@ -68,6 +68,23 @@ FLUID: Mapping[str, Variable] = {
     ),
 }
 
+#: What an invariant state consists of.
+INVARIANT: Mapping[str, Variable] = {
+    "S": Variable(("level",), "1", "invariant fraction of queues with length at least ℓ, S_ℓ"),
+    "log_S": Variable(("level",), "1", "natural logarithm of S_ℓ, which does not underflow"),
+    "age_cdf": Variable(
+        ("level", "age"),
+        "1",
+        "share of the jobs in service at queues of length at least ℓ with age at most a",
+    ),
+    "mean_queue": Variable((), "1", "mean queue length, Σ S_ℓ"),
+    "mean_queue_error": Variable((), "1", "estimated absolute error of the mean queue length"),
+    "mean_time_in_system": Variable((), "mean service time", "mean time in system, Σ S_ℓ / λ"),
+    "mean_virtual_waiting_time": Variable(
+        (), "mean service time", "mean wait of an arrival before its service, Σ_{ℓ≥2} S_ℓ / λ"
+    ),
+}
+
 #: What is known of each cell of the grid, whatever became of it.
 CELLS: Mapping[str, Variable] = {
     "status": Variable((), "1", "pending, done or failed", "str"),
@@ -76,7 +93,12 @@ CELLS: Mapping[str, Variable] = {
     "error": Variable((), "1", "last error, empty if there was none", "str"),
 }
 
-GROUPS: Mapping[str, Mapping[str, Variable]] = {"network": NETWORK, "fluid": FLUID, "cells": CELLS}
+GROUPS: Mapping[str, Mapping[str, Variable]] = {
+    "network": NETWORK,
+    "fluid": FLUID,
+    "invariant": INVARIANT,
+    "cells": CELLS,
+}
 
 
 def dataset(

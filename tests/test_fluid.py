@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -42,9 +43,7 @@ CASES = (
 
 
 def solved(limit: Limit, times: list[float], levels: int, tolerance: float = 1e-8) -> dict[str, np.ndarray]:
-    return solve(
-        limit, times=np.array(times), levels=levels, snapshots=NONE, ages=EVER, tolerance=tolerance
-    )
+    return solve(limit, times=np.array(times), levels=levels, snapshots=NONE, ages=EVER, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -75,15 +74,19 @@ def test_ages_meet_the_ode_of_those_who_began_late(law: str, case: dict[str, obj
     limit = Limit(lam=0.9, G=law, **case)  # type: ignore[arg-type]
     ages = np.array([0.01, 0.5, 1.7321, 2.9])
     exact = solve_phase_type_ages(limit, 3.0, ages, 12)
-    for at in (3.0, 3.0 + 1e-5):  # a node, and a time between nodes
+    # Ages inside a cell have an error O(h³) of their own; 3.00001 is a time between nodes, 1e-5 later.
+    bounds = np.array([5e-8, 1e-9, 5e-8, 5e-8])
+    for at in (3.0, 3.00001):
         fluid = solve(
             limit, times=np.array([5.0]), levels=12, snapshots=np.array([at]), ages=np.append(ages, np.inf),
             tolerance=1e-8,
         )  # fmt: skip
-        assert np.abs(fluid["nu_cdf"][0, :, :-1] - exact).max() <= 1e-8 + 2.0 * (at - 3.0)
+        assert np.all(np.abs(fluid["nu_cdf"][0, :, :-1] - exact) <= bounds + 2.0 * (at - 3.0))
 
 
-@pytest.mark.parametrize("law", ["deterministic", "uniform(width=1)", "uniform(width=0.7718281)", "pareto(beta=1.7)"])
+@pytest.mark.parametrize(
+    "law", ["deterministic", "uniform(width=1)", "uniform(width=0.7718281)", "pareto(beta=1.7)"]
+)
 @pytest.mark.parametrize(("d", "fraction"), [(2, 1.0), (5, 0.5)])
 def test_before_the_first_completion_only_arrivals_move_the_queues(law: str, d: int, fraction: float) -> None:
     limit = Limit(d=d, lam=2.0, G=law, fraction=fraction)
@@ -115,7 +118,8 @@ def test_deterministic_services_that_begin_together_end_together() -> None:
     limit = Limit(d=2, lam=0.5, G="deterministic", initial="lengths(2: 0.25, 3: 0.75)")
     fluid = solved(limit, [0.5, 0.9999, 1.0, 1.5, 2.0], 6)
     assert np.all(fluid["D"][:2] == 0.0)
-    # At t = 1 every initial queue completes a job; those of length ≥ ℓ then are those of length ≥ ℓ just before.
+    # At t = 1 every initial queue completes a job; those of length ≥ ℓ then are those of length ≥ ℓ just
+    # before.
     arrivals_only = Limit(d=2, lam=0.5, G="deterministic")
     assert fluid["D"][2, 0] == pytest.approx(1.0, abs=1e-12)
     assert fluid["S"][2] == pytest.approx(np.append(fluid["D"][2, 1:], 0.0), abs=1e-9)
@@ -184,9 +188,7 @@ def test_paths_keep_the_order_of_levels_and_conserve_jobs(
     limit = Limit(d=d, lam=lam, G=law, fraction=fraction, initial=initial)
     times = np.array([0.0, 0.4, 1.0, 1.3, 2.0, 3.0])
     ages = np.array([0.0, 0.3, 1.0, 1.7, np.inf])
-    fluid = solve(
-        limit, times=times, levels=40, snapshots=np.array([1.3, 3.0]), ages=ages, tolerance=1e-3
-    )
+    fluid = solve(limit, times=times, levels=40, snapshots=np.array([1.3, 3.0]), ages=ages, tolerance=1e-3)
     S, D, X, nu = fluid["S"], fluid["D"], fluid["X"], fluid["nu_cdf"]
     slack = 1e-3
     assert np.all((S >= 0.0) & (S <= 1.0))
@@ -197,7 +199,7 @@ def test_paths_keep_the_order_of_levels_and_conserve_jobs(
     assert S[0] == pytest.approx(tails, abs=1e-15)
     # Jobs are conserved to rounding, and X is the sum of S but for its error.
     assert tails.sum() + limit.lam * times - D[:, 0] == pytest.approx(X, abs=1e-13)
-    assert X == pytest.approx(S.sum(axis=1), abs=40.0 * slack)
+    assert pytest.approx(S.sum(axis=1), abs=40.0 * slack) == X
     assert np.all(np.diff(nu, axis=2) >= 0.0)
     assert np.array_equal(nu[:, :, -1], S[[3, 5]])
 
@@ -214,7 +216,9 @@ def test_raw_paths_conserve_jobs_and_complete_them_in_order(law: str) -> None:
         assert np.all(np.diff(path.S, axis=1) <= 1e-15)
         assert path.S.max() <= 1.0 + 1e-14
         jobs = path.S.sum(axis=1) + path.overflow
-        assert limit.initial.tails(14).sum() + 0.9 * path.nodes - path.D[:, 0] == pytest.approx(jobs, abs=1e-12)
+        assert limit.initial.tails(14).sum() + 0.9 * path.nodes - path.D[:, 0] == pytest.approx(
+            jobs, abs=1e-12
+        )
 
 
 def test_times_asked_for_do_not_move_the_result_beyond_its_error() -> None:
@@ -266,11 +270,11 @@ _BITS = """
 import numpy as np
 from sweep.cell import Limit
 from sweep.fluid.transient import solve
-for law in ("exponential", "gamma(shape=0.5)", "lognormal(sigma=1)", "weibull(shape=0.5)", "uniform(width=1)"):
+for law in ("gamma(shape=0.5)", "lognormal(sigma=1)", "weibull(shape=0.5)", "uniform(width=1)"):
     for initial in ("empty", "lengths(2: 0.5)"):
         fluid = solve(
-            Limit(d=3, lam=0.9, G=law, initial=initial), times=np.array([0.3, 1.01, 2.0]), levels=5,
-            snapshots=np.array([0.7]), ages=np.array([0.1, 0.33, np.inf]), tolerance=1e-5,
+            Limit(d=3, lam=0.9, G=law, initial=initial), times=np.array([0.3, 1.01, 1.5]), levels=5,
+            snapshots=np.array([0.7]), ages=np.array([0.1, 0.33, np.inf]), tolerance=1e-4,
         )
         print(law, initial, [(name, fluid[name].tobytes().hex()) for name in sorted(fluid)])
 """
@@ -281,11 +285,15 @@ def test_vector_units_do_not_change_a_bit() -> None:
     for features in ("", "X86_V4 AVX512_ICL AVX512_SPR"):
         environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features}
         run = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _BITS], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-W", "ignore", "-c", _BITS],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1]
-    assert outputs[0].count("nu_cdf") == 10
+    assert outputs[0].count("nu_cdf") == 8
 
 
 def test_compiled_and_interpreted_kernels_agree() -> None:
@@ -305,13 +313,14 @@ def test_compiled_and_interpreted_kernels_agree() -> None:
         run = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
         )
-        printed.append(np.array(eval(run.stdout)))  # noqa: S307
+        printed.append(np.array(json.loads(run.stdout)))
     assert np.abs(printed[0] - printed[1]).max() <= 1e-15
     assert kernels.march.py_func is not None
 
 
 def test_a_tolerance_out_of_reach_is_an_error_with_the_estimate() -> None:
-    with pytest.raises(AccuracyError, match=r"tolerance must be at least .* got 1e-12: the estimate after") as caught:
+    text = r"tolerance must be at least .* got 1e-12: the estimate after"
+    with pytest.raises(AccuracyError, match=text) as caught:
         sweep.solve_fluid(
             d=2, lam=0.9, G="uniform(width=0.7718281)", times=[30.0], initial="lengths(2: 1)", tolerance=1e-12
         )
@@ -342,5 +351,6 @@ def test_a_bad_argument_is_named_with_its_value(
 
 
 def test_a_law_without_phases_is_refused_by_the_oracle() -> None:
-    with pytest.raises(TypeError, match=r"law must be exponential, erlang or hyperexponential, got lomax\(beta=1.5\)"):
+    text = r"law must be exponential, erlang or hyperexponential, got lomax\(beta=1.5\)"
+    with pytest.raises(TypeError, match=text):
         phase_type(parse_law("lomax(beta=1.5)"))

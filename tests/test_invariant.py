@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,10 +14,10 @@ from scipy import integrate, special
 
 from sweep import errors
 from sweep.cell import Limit
-from sweep.fluid import invariant, invariant_kernels, ladder
-from sweep.fluid.invariant import InvariantState, invariant_state, solve_invariant
-from sweep.fluid.mean_length import extrapolate, tail_power
-from sweep.fluid.panels import DEGREE, Panels, gauss_legendre
+from sweep.fluid import invariant, ladder
+from sweep.fluid.invariant import invariant_state, solve_invariant
+from sweep.fluid.mean_length import extrapolate
+from sweep.fluid.state import InvariantState
 from sweep.routing import chord_slope, phi
 from tests.laws_table import LAW_OF, TEXTS
 
@@ -120,7 +116,7 @@ def arrivals_in_a_service(text: str, lam: float, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("text", ["deterministic", "erlang(k=4)", "hyperexponential(scv=4)"])
 def test_one_choice_has_the_queue_length_law_of_the_embedded_chain(text: str) -> None:
-    # Level crossing of the chain at departures: a_0 π_{n+1} = π_0 Ā_n + Σ_{1≤j≤n} π_j Ā_{n−j+1}, Ā_n = P(> n).
+    # Crossings of a level, at departures: a_0 π_{n+1} = π_0 Ā_n + Σ_{1≤j≤n} π_j Ā_{n−j+1}, Ā_n = P(> n).
     lam, count = 0.8, 40
     arrivals = arrivals_in_a_service(text, lam, count + 2)
     more = 1.0 - np.cumsum(arrivals)
@@ -140,9 +136,18 @@ def test_one_choice_has_the_queue_length_law_of_the_embedded_chain(text: str) ->
 
 @pytest.mark.parametrize(
     ("d", "beta", "fraction", "finite"),
-    [(1, 2.0, 1.0, False), (1, 2.5, 1.0, True), (2, 1.5, 1.0, False), (2, 1.6, 1.0, True), (3, 4 / 3, 1.0, False),
-     (3, 1.4, 1.0, True), (2, 1.9, 0.5, False), (2, 2.5, 0.5, True), (3, 1.2, 0.0, False)],
-)  # fmt: skip
+    [
+        (1, 2.0, 1.0, False),
+        (1, 2.5, 1.0, True),
+        (2, 1.5, 1.0, False),
+        (2, 1.6, 1.0, True),
+        (3, 4 / 3, 1.0, False),
+        (3, 1.4, 1.0, True),
+        (2, 1.9, 0.5, False),
+        (2, 2.5, 0.5, True),
+        (3, 1.2, 0.0, False),
+    ],
+)
 def test_means_are_infinite_exactly_where_the_tail_says_so(
     d: int, beta: float, fraction: float, finite: bool
 ) -> None:
@@ -178,9 +183,7 @@ def test_waiting_time_is_the_functional_of_residual_lives(text: str, d: int, fra
     # E wait = Σ_{k≥2} φ(S_k) + Σ_{k≥1} P(S_k, S_{k+1}) (R_k − R_{k+1}), R_k = ∫ f_k(a) ∫_a^∞ Ḡ da.
     state, law = solved(d=d, lam=0.8, G=text, fraction=fraction), LAW_OF[text]
     edges, (nodes, weights) = state.panels.edges, legendre.leggauss(24)
-    cuts = np.unique(
-        np.concatenate([edges, edges[1] * 0.5 ** np.arange(1, 40), [b for b in law.breakpoints]])
-    )
+    cuts = np.unique(np.concatenate([edges, edges[1] * 0.5 ** np.arange(1, 40), list(law.breakpoints)]))
     ages = ((cuts[1:] + cuts[:-1])[:, None] + np.diff(cuts)[:, None] * nodes).ravel() / 2.0
     mass = (np.diff(cuts)[:, None] / 2.0 * weights).ravel() * law.integrated_tail(ages)
     R = [S * (state.scaled(k + 1, ages) * mass).sum() for k, S in enumerate(state.S.tolist())]
@@ -258,13 +261,14 @@ def test_a_grid_of_ages_too_short_is_detected(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_levels_out_of_reach_are_refused_with_the_last_one_that_is_not() -> None:
-    text = "level 21 must be within reach for lomax.beta=2.5., d = 2, lam = 0.7, got ages beyond .*: ask for at most 20 levels"
+    text = (
+        r"level 21 must be within reach for lomax\(beta=2.5\), d = 2, lam = 0.7, got ages beyond .*, "
+        r"of which doubles cannot hold the probability: ask for at most 20 levels"
+    )
     with pytest.raises(errors.AccuracyError, match=text):
         invariant_state(d=2, lam=0.7, G="lomax(beta=2.5)", levels=60)
     assert np.isfinite(solved(20, d=2, lam=0.7, G="lomax(beta=2.5)").log_S).all()
-    with pytest.raises(
-        errors.AccuracyError, match="got log S below -1e.12, of which doubles cannot hold the digits"
-    ):
+    with pytest.raises(errors.AccuracyError, match=r"got log S below -1e\+12, of which doubles cannot hold"):
         invariant_state(d=2, lam=0.9, G="exponential", levels=60)
 
 
@@ -274,7 +278,7 @@ def test_panels_too_coarse_are_refined_and_refused_when_no_finer_are_left(
     limit = Limit(d=1, lam=0.9, G="lomax(beta=1.5)")
     assert solve_invariant(limit, 400).panels.growth < 0.5
     monkeypatch.setattr(invariant, "_GROWTHS", (0.5,))
-    text = "levels must be resolved by panels of relative width 0.5, got level .* of lomax.beta=1.5., which is not"
+    text = r"levels must be resolved by panels of relative width 0.5, got level \d+ of lomax\(beta=1.5\)"
     with pytest.raises(errors.AccuracyError, match=text):
         solve_invariant(limit, 400)
 
@@ -316,97 +320,3 @@ def test_servers_drawn_have_the_law_of_the_state(text: str) -> None:
     truth = solved(6, d=2, lam=0.8, G=text)
     assert worst_deviation(truth, truth, 200_000) <= 4.0
     assert worst_deviation(solved(6, d=2, lam=0.8 * 0.97, G=text), truth, 200_000) > 4.0
-
-
-# ---- numerics ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("decay", [0.0, 1e-9, 0.1, 1.0, 30.0, 1e6])
-def test_the_level_equation_is_solved_to_rounding(decay: float) -> None:
-    # below ≡ 1, u(0) = 2: u = r + (2 − r) e^{−decay a} with r = feed/decay.
-    edges = np.concatenate([[0.0], np.geomspace(1e-3, 10.0, 80)])
-    below = np.zeros((80, DEGREE + 1))
-    below[:, 0] = 1.0
-    coefficients, ends = np.empty_like(below), np.empty(80)
-    invariant_kernels.advance(
-        below, np.diff(edges), decay, 3.0, 2.0, coefficients, ends, np.empty(DEGREE + 1)
-    )
-    a = edges[1:]
-    exact = 2.0 + 3.0 * a if decay == 0.0 else 2.0 * np.exp(-decay * a) - 3.0 * np.expm1(-decay * a) / decay
-    stiff = decay * (edges[1:] - edges[:-1]) > 4.0  # the transient is shorter than a panel, and damped
-    np.testing.assert_allclose(ends[~stiff], exact[~stiff], rtol=1e-12)
-    np.testing.assert_allclose(ends[-1], exact[-1], rtol=1e-12)
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_moments_of_survival_sum_to_the_mean_of_the_law(text: str) -> None:
-    law = LAW_OF[text]
-    panels = Panels.start(law, 0.5, 1.0).extended(64.0)
-    total = math.fsum(panels.moments[:, 0].tolist())
-    assert total == pytest.approx(float(law.integral(panels.end)), abs=1e-13)
-    # a P_0 + P_1: ∫ a Ḡ da over the panels, in closed form from the double integral.
-    middle, half = (panels.edges[1:] + panels.edges[:-1]) / 2.0, np.diff(panels.edges) / 2.0
-    first = math.fsum((middle * panels.moments[:, 0] + half * panels.moments[:, 1]).tolist())
-    exact = panels.end * float(law.integral(panels.end)) - float(law.double_integral(panels.end))
-    assert first == pytest.approx(exact, rel=1e-11, abs=1e-12)
-
-
-def test_gauss_rule_is_numpys() -> None:
-    for mine, theirs in zip(gauss_legendre(20), legendre.leggauss(20), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-13, atol=1e-16)
-
-
-def test_tail_powers_of_the_regimes() -> None:
-    assert tail_power(Limit(d=2, lam=0.7, G="lomax(beta=1.75)")) == pytest.approx(3.0)
-    assert tail_power(Limit(d=2, lam=0.7, G="lomax(beta=2)")) is None
-    assert tail_power(Limit(d=2, lam=0.7, G="lomax(beta=2)", fraction=0.5)) == 1.0
-    assert tail_power(Limit(d=2, lam=0.7, G="exponential")) is None
-
-
-def test_labels_say_what_is_held() -> None:
-    state = invariant_state(d=2, lam=0.9, G="lomax(beta=2.5)", levels=4)
-    assert dict(state.sizes) == {"level": 4, "age": 39}
-    assert all(
-        variable.attrs["units"] and variable.attrs["long_name"] for variable in state.variables.values()
-    )
-    np.testing.assert_allclose(state.age_cdf.isel(age=-1), 1.0, atol=1e-13)
-    assert float(state.mean_time_in_system) == float(state.mean_queue) / 0.9
-    assert float(state.mean_virtual_waiting_time) == pytest.approx(
-        float(state.mean_time_in_system) - 1.0, abs=1e-14
-    )
-
-
-_BITS = """
-import hashlib
-from sweep.cell import Limit
-from sweep.fluid.invariant import solve_invariant
-from sweep.laws import parse_law
-digest = hashlib.sha256()
-for text in ("exponential", "gamma(shape=0.5)", "lomax(beta=1.75)", "lognormal(sigma=1.5)", "weibull(shape=0.5)"):
-    state = solve_invariant(Limit(d=2, lam=0.8, G=parse_law(text)))
-    for part in (state.log_S, state.coefficients, state.age_cdfs([0.5, 2.0]), state.quantile(2, [0.3])):
-        digest.update(part.tobytes())
-    digest.update(repr(state.length).encode())
-print(digest.hexdigest())
-"""
-
-
-def test_bits_do_not_depend_on_vector_units() -> None:
-    narrow = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
-    digests = {
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _BITS],
-            env={**os.environ, **extra},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for extra in ({}, narrow)
-    }
-    assert len(digests) == 1
-
-
-def test_a_state_is_frozen() -> None:
-    state = solved(2, d=2, lam=0.5, G="exponential")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        state.levels_held = 3  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sweep.cell import Cell
 from sweep.laws import LAWS
 from sweep.network import kernels, state
+from sweep.network.simulate import _LEVELS as START_LEVELS
 from sweep.network.simulate import Path, run_path, run_replica, simulate
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
@@ -114,17 +115,11 @@ def test_automatic_levels_end_at_the_longest_queue_seen() -> None:
     cell = Cell(N=3, d=1, lam=4.0, G="exponential")
     times = np.linspace(0.0, 20.0, 11)
     S = path(cell, times, levels=None, snapshots=[]).arrays(AGES)["S"]
-    assert S.shape[1] > kernels_start_levels() * 2
+    assert S.shape[1] > 2 * START_LEVELS
     assert S[:, -1].any()
     wide = path(cell, times, levels=S.shape[1] + 5, snapshots=[]).arrays(AGES)["S"]
     assert np.array_equal(wide[:, : S.shape[1]], S)
     assert not wide[:, S.shape[1] :].any()
-
-
-def kernels_start_levels() -> int:
-    from sweep.network.simulate import _LEVELS
-
-    return _LEVELS
 
 
 def test_jobs_above_the_stored_levels_are_counted_in_X_and_D() -> None:
@@ -135,7 +130,7 @@ def test_jobs_above_the_stored_levels_are_counted_in_X_and_D() -> None:
 
 
 def test_events_at_a_stored_time_count_there() -> None:
-    """One server, deterministic gaps and services: arrivals at 1, 2, 3, departures at 2, 3, …, departures first."""
+    """One server, all deterministic: arrivals at 1, 2, 3, departures at 2, 3, …, departures first."""
     cell = Cell(N=1, d=1, lam=1.0, G="deterministic", arrivals="deterministic")
     arrays = path(cell, [0.0, 0.999, 1.0, 1.999, 2.0, 3.0], levels=2, snapshots=[1.0, 1.5, 2.0]).arrays(AGES)
     assert arrays["E"].tolist() == [0, 0, 1, 1, 2, 3]
@@ -157,13 +152,13 @@ def test_arrivals_of_a_poisson_stream_have_its_variance() -> None:
 def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
     """χ² of each place of the sample over N = 7 servers, and of pairs; without replacement none is repeated.
 
-    d = 3 redraws repeated servers and d = 4, 7 shuffle. χ² with k degrees of freedom stays below k + 4√(2k); a
-    server 5 % too frequent exceeds it.
+    d = 3 redraws repeated servers and d = 4, 7 shuffle. χ² with k degrees of freedom stays below k +
+    4√(2k); a server 5 % too frequent exceeds it.
     """
     N, rows = 7, 200_000
     words = np.random.Generator(np.random.PCG64(3)).integers(2**32, size=rows * d * 8, dtype=np.uint32)
     targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
-    routing = state.Routing(N, d, 1.0, replacement)
+    routing = state.Routing(N, d, 1.0, replacement, rows)
     filled, _ = kernels.route(routing, words, targets, np.zeros(N, dtype=np.uint32))
     assert filled == rows
     sample = targets[: rows * d].reshape(rows, d).astype(np.int64)
@@ -222,7 +217,9 @@ for law in json.loads(sys.argv[1]):
     digest = hashlib.sha256()
     for replacement, fraction in ((True, 1.0), (False, 0.5)):
         cell = Cell(N=10, d=2, lam=0.9, G=law, arrivals=law, replacement=replacement, fraction=fraction)
-        run = run_path(cell, times=np.linspace(0, 3, 13), seed=5, replica=0, levels=None, snapshots=np.array([1.5]))
+        run = run_path(
+            cell, times=np.linspace(0, 3, 13), seed=5, replica=0, levels=None, snapshots=np.array([1.5])
+        )
         for values in run.arrays(np.array([0.1, 0.5, np.inf])).values():
             digest.update(np.ascontiguousarray(values).tobytes())
         digest.update(run.ages.tobytes())

@@ -16,9 +16,9 @@ _SAME = 1e-9
 def age_distribution(law: Law, path: Path, node: int, ages: Floats) -> Floats:
     """Return ν_ℓ[0, a] at a node whose `path.ages` are kept, for each age, shape (level, age).
 
-    Whole cells count with their product weights. In the cell that holds a, f is taken linear with a limited slope
-    from the neighbouring cells, so that the error is O(step²) at ages that are differences of nodes, and regular
-    in the step, with O(step³) added at others.
+    Whole cells count with their product weights. In the cell that holds a, f is taken linear with a limited
+    slope from the neighbouring cells, so that the error is O(step²) at ages that are differences of nodes,
+    and regular in the step, with O(step³) added at others.
     """
     held = path.ages[node]
     births = held.cells[:, ::-1]  # by age, youngest first
@@ -56,11 +56,11 @@ def _within_cell(law: Law, births: Floats, edges: Floats, cell: int, age: float)
     up = 2.0 * (f_older - f) / (width[cell] + width[older]) if cell < older else None
     slope = _smaller(down, up) if down is not None and up is not None else down if up is None else up
     if slope is None:
-        return own * share
+        return np.asarray(own * share)
     # ∫ slope (a' − middle) da' from the lower edge, with Ḡ at its mean there.
-    return own * share + 0.5 * slope * width[cell] * share * (age - edges[cell + 1])
+    return np.asarray(own * share + 0.5 * slope * width[cell] * share * (age - edges[cell + 1]))
 
 
 def _smaller(down: Floats, up: Floats) -> Floats:
-    """The smaller of two slopes of one sign, 0 of two: f may jump where the births do."""
-    return np.where(down * up > 0.0, np.where(np.abs(down) < np.abs(up), down, up), 0.0)
+    """Return the smaller of two slopes of one sign, 0 of two: f may jump where the births do."""
+    return np.asarray(np.where(down * up > 0.0, np.where(np.abs(down) < np.abs(up), down, up), 0.0))

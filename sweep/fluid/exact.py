@@ -1,13 +1,14 @@
-"""Independent oracles of the limit: phase-type services as a system of ODEs, and the time before any completion.
+"""Independent oracles of the limit: phase-type services as ODEs, and the time before any completion.
 
-A phase-type law is the time that a Markov chain with start α and sub-generator T takes to leave. With x_ℓ the vector
-of queues of length ≥ ℓ by the phase of their job in service, t⁰ = −T 1 the rates of completion and S_ℓ = Σ_i x_{ℓ,i},
-the equations of the limit are the finite system
+A phase-type law is the time that a Markov chain with start α and sub-generator T takes to leave. With x_ℓ
+the vector of queues of length ≥ ℓ by the phase of their job in service, t⁰ = −T 1 the rates of completion
+and S_ℓ = Σ_i x_{ℓ,i}, the equations of the limit are the finite system
 
     x_ℓ' = c_ℓ (x_{ℓ−1} − x_ℓ) + x_ℓ T + (x_{ℓ+1} t⁰ + 1{ℓ=1} λ(1 − φ(S_1))) α,      no c_1 term,
     D_ℓ' = x_ℓ t⁰,      c_ℓ = λ (φ(S_{ℓ−1}) − φ(S_ℓ)) / (S_{ℓ−1} − S_ℓ),
 
-which for exponential services is S_ℓ' = λ(φ(S_{ℓ−1}) − φ(S_ℓ)) − (S_ℓ − S_{ℓ+1}). It shares no code with the solver.
+which for exponential services is S_ℓ' = λ(φ(S_{ℓ−1}) − φ(S_ℓ)) − (S_ℓ − S_{ℓ+1}). It shares no code with the
+solver.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class PhaseType:
     @property
     def exits(self) -> Floats:
         """Rates of completion t⁰ by phase."""
-        return -self.generator.sum(axis=1)
+        return np.asarray(-self.generator.sum(axis=1))
 
 
 def phase_type(law: Law) -> PhaseType:
@@ -79,7 +80,7 @@ def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floa
     Examples
     --------
     >>> limit = Limit(d=1, lam=0.5, G="exponential")
-    >>> solve_phase_type(limit, np.array([80.0]), 40)["S"][0, :3].round(9).tolist()  # M/M/1: λ^ℓ
+    >>> solve_phase_type(limit, np.array([300.0]), 40)["S"][0, :3].round(9).tolist()  # M/M/1: λ^ℓ
     [0.5, 0.25, 0.125]
     """
     phases = phase_type(limit.G)
@@ -92,7 +93,8 @@ def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floa
 def solve_phase_type_ages(limit: Limit, time: float, ages: Floats, levels: int) -> Floats:
     """Return ν_ℓ[0, a] at one time, shape (level, age), for ages in (0, time).
 
-    Jobs younger than a at `time` are those that began after time − a: from then on they are followed beside all.
+    Jobs younger than a at `time` are those that began after time − a: from then on they are followed beside
+    all.
     """
     phases = phase_type(limit.G)
     width = phases.start.size
@@ -121,20 +123,20 @@ def solve_without_completions(limit: Limit, times: Floats, levels: int) -> Float
 
     def derivative(S: Floats) -> Floats:
         shares = _phi(limit, np.concatenate([[1.0], S]))
-        return limit.lam * (shares[:-1] - shares[1:])
+        return np.asarray(limit.lam * (shares[:-1] - shares[1:]))
 
     return _integrate(derivative, np.zeros(levels), times)
 
 
 def _phi(limit: Limit, x: Floats) -> Floats:
-    return (1.0 - limit.fraction) * x + limit.fraction * x**limit.d
+    return np.asarray((1.0 - limit.fraction) * x + limit.fraction * x**limit.d)
 
 
 def _joining(limit: Limit, x: Floats) -> Floats:
     """c_ℓ for ℓ ≥ 2, the quotient of differences written as a sum."""
     S = x.sum(axis=1)
     powers = sum(S[:-1] ** m * S[1:] ** (limit.d - 1 - m) for m in range(limit.d))
-    return limit.lam * (1.0 - limit.fraction + limit.fraction * powers)
+    return np.asarray(limit.lam * (1.0 - limit.fraction + limit.fraction * powers))
 
 
 def _births(limit: Limit, phases: PhaseType, x: Floats) -> Floats:

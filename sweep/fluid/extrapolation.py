@@ -31,9 +31,9 @@ class Extrapolated:
 def error_exponents(limit: Limit) -> tuple[float, ...]:
     """Return the increasing exponents e of the error expansion Σ c_e h^e.
 
-    With Ḡ(a) = 1 − c a^k + … at age 0: 2, 4, 6 for whole k. Otherwise cells of age next to 0 add 2 + k, 2 + 2k, …
-    and one more, each; and from a start with fresh ages, where D ~ t^k, m completions within the first step add
-    sums i + j k of at least two terms, the first of them 2k and 1 + k.
+    With Ḡ(a) = 1 − c a^k + … at age 0: 2, 4, 6 for whole k. Otherwise cells of age next to 0 add 2 + k, 2 +
+    2k, … and one more, each; and from a start with fresh ages, where D ~ t^k, m completions within the first
+    step add sums i + j k of at least two terms, the first of them 2k and 1 + k.
 
     Examples
     --------
@@ -66,8 +66,8 @@ def extrapolate(values: Sequence[Floats], exponents: Sequence[float], regular: b
     exponents
         Those of `error_exponents`, in increasing order.
     regular
-        Whether the errors expand in these exponents. If they only decrease, as with breakpoints inside cells, the
-        estimate is the whole change along the diagonal.
+        Whether the errors expand in these exponents. If they only decrease, as with breakpoints inside
+        cells, the estimate is the whole change along the diagonal.
     """
     diagonal = [values[0]]
     row = [values[0]]

@@ -18,7 +18,7 @@ _ON_NODE = 1e-7
 
 @dataclass(frozen=True)
 class Stencil:
-    """Nodes and Lagrange weights of one time; `end` is the node that counts from the left, if it is among them."""
+    """Nodes and Lagrange weights of one time; the node `end`, if among them, counts by its left limit."""
 
     nodes: tuple[int, ...]
     weights: tuple[float, ...]
@@ -34,7 +34,7 @@ class Stencil:
 
 
 def stencil(time: float, mesh: Mesh, halvings: int, points: int) -> Stencil:
-    """Return the stencil of `points` nodes nearest to `time` in its smooth piece, of one node if it is a node.
+    """Return the stencil of the nodes nearest to `time` in its smooth piece, of one node if it is a node.
 
     Parameters
     ----------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,36 +14,20 @@ from sweep.fluid.mean_length import Estimate, mean_length
 from sweep.fluid.state import InvariantState
 from sweep.grids import check_levels
 from sweep.laws import Law, as_law
-from sweep.schema import Variable, labelled
+from sweep.schema import dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Levels solved at most when their number is left open; the levels beyond enter the means by extrapolation.
-MOST_LEVELS = 400
+#: Levels output at most when their number is left open, and levels solved at most for the sake of the means,
+#: which those beyond enter by extrapolation.
+OPEN_LEVELS, MOST_LEVELS = 400, 1600
 #: log S_ℓ below which a level is not output of its own accord (1e-10), and adds nothing to means.
 _NEGLIGIBLE, _NOTHING = -23.02585092994046, -45.0
 #: Widths of panels, as shares of their left ends, tried in turn.
 _GROWTHS = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)
 #: Ages of the labelled output: 0, then 2^{k/2} for these k, then inf.
 _HALF_OCTAVES = range(-12, 25)
-
-#: What an invariant state consists of.
-INVARIANT: Mapping[str, Variable] = {
-    "S": Variable(("level",), "1", "invariant fraction of queues with length at least ℓ, S_ℓ"),
-    "log_S": Variable(("level",), "1", "natural logarithm of S_ℓ, which does not underflow"),
-    "age_cdf": Variable(
-        ("level", "age"),
-        "1",
-        "share of the jobs in service at queues of length at least ℓ with age at most a",
-    ),
-    "mean_queue": Variable((), "1", "mean queue length, Σ S_ℓ"),
-    "mean_queue_error": Variable((), "1", "estimated absolute error of the mean queue length"),
-    "mean_time_in_system": Variable((), "mean service time", "mean time in system, Σ S_ℓ / λ"),
-    "mean_virtual_waiting_time": Variable(
-        (), "mean service time", "mean wait of an arrival before its service, Σ_{ℓ≥2} S_ℓ / λ"
-    ),
-}
 
 
 def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
@@ -77,7 +60,8 @@ def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
             f"{ladder.levels} of {limit.G}, which is not: ask for fewer levels",
             math.inf,
         )
-    held = levels or max(1, sum(step.log_S >= _NEGLIGIBLE for step in ladder.steps))
+    open_levels = max(1, min(sum(step.log_S >= _NEGLIGIBLE for step in ladder.steps), OPEN_LEVELS))
+    held = levels or open_levels
     return InvariantState(
         limit=limit,
         log_S=np.array([step.log_S for step in ladder.steps[:held]]),
@@ -94,7 +78,8 @@ def _climb(ladder: Ladder, levels: int | None) -> Estimate:
             ladder.climb()
     length = mean_length(ladder)
     while ladder.fine and ladder.levels < MOST_LEVELS and ladder.steps[-1].log_S >= _NOTHING:
-        if length.settled and (levels is not None or ladder.steps[-1].log_S < _NEGLIGIBLE):
+        enough = levels is not None or ladder.levels >= OPEN_LEVELS or ladder.steps[-1].log_S < _NEGLIGIBLE
+        if length.settled and enough:
             break
         try:
             _climb_to(ladder, min(ladder.levels + 1 + ladder.levels // 8, MOST_LEVELS))
@@ -161,22 +146,16 @@ def invariant_state(
 
 
 def _labelled(state: InvariantState) -> xr.Dataset:
-    import xarray as xr
-
     octaves = [2.0 ** (k // 2) * (math.sqrt(2.0) if k % 2 else 1.0) for k in _HALF_OCTAVES]
     ages = np.array([0.0, *octaves, math.inf])
-    arrays: dict[str, Any] = {
+    arrays = {
         "S": state.S,
         "log_S": state.log_S,
         "age_cdf": state.age_cdfs(ages),
-        "mean_queue": state.length.value,
-        "mean_queue_error": state.length.error,
-        "mean_time_in_system": state.mean_time_in_system,
-        "mean_virtual_waiting_time": state.mean_virtual_waiting_time,
-    }
-    variables = {
-        name: (variable.dims, arrays[name], {"units": variable.units, "long_name": variable.long_name})
-        for name, variable in INVARIANT.items()
+        "mean_queue": np.asarray(state.length.value),
+        "mean_queue_error": np.asarray(state.length.error),
+        "mean_time_in_system": np.asarray(state.mean_time_in_system),
+        "mean_virtual_waiting_time": np.asarray(state.mean_virtual_waiting_time),
     }
     coordinates = {"level": np.arange(1, state.levels + 1), "age": ages}
-    return xr.Dataset(variables, coords={dim: labelled(dim, values) for dim, values in coordinates.items()})
+    return dataset("invariant", arrays, coordinates)

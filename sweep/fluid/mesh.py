@@ -26,7 +26,8 @@ _SAME = 1e-9
 #: Base steps of the graded layer are `power` times as many as the uniform ones it replaces; at least so many.
 _LAYER = 32
 _HIGHEST_POWER = 60
-#: An early age and the slope of log G from there on below which a law of smooth density is steep all the same.
+#: An early age and the slope of log G from there on below which a law of smooth density is steep all the
+#: same.
 _EARLY = 0.01
 _STEEP = 0.75
 
@@ -36,8 +37,8 @@ class Mesh:
     """Base grid of `count` steps from 0 to the horizon or a little further, and the kinks of the solution.
 
     The first `layer` steps are graded, t = τ (i / layer)^power, and join the uniform ones smoothly, since
-    layer = power · τ / step; without a layer all are uniform. Refinement halves steps in the index i. `aligned` says
-    whether all breakpoints of the law are nodes.
+    layer = power · τ / step; without a layer all are uniform. Refinement halves steps in the index i.
+    `aligned` says whether all breakpoints of the law are nodes.
     """
 
     step: float
@@ -69,7 +70,7 @@ class Mesh:
             for _ in range(self.power):
                 graded *= ratio
             times[inside] = graded
-        return times
+        return np.asarray(times)
 
     def position(self, time: float) -> float:
         """Return the index i, not whole between nodes, of a time on the base grid."""
@@ -90,11 +91,12 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     marks
         Output times.
     between
-        Whether other values between nodes will be asked for; then, as when marks are not nodes, steps are finer.
+        Whether other values between nodes will be asked for; then, as when marks are not nodes, steps are
+        finer.
 
-    Breakpoints come first: trapezoid and extrapolation keep their orders only if kinks of the solution, which lie
-    at sums of breakpoints, are nodes. What has no common step of at least horizon / 2048 is left inside cells:
-    weights stay exact, and the order falls in the single cells concerned.
+    Breakpoints come first: trapezoid and extrapolation keep their orders only if kinks of the solution,
+    which lie at sums of breakpoints, are nodes. What has no common step of at least horizon / 2048 is left
+    inside cells: weights stay exact, and the order falls in the single cells concerned.
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
@@ -126,16 +128,16 @@ def _are_nodes(times: Sequence[float], step: float) -> bool:
 def layer_power(limit: Limit) -> int:
     """Return the power of the graded layer at t = 0, 1 if none is needed.
 
-    From fresh ages D ~ G(t) at first. Where G ~ t^k with k < 1, or behaves so at the ages of a base step, the power
-    2/k makes it a square in the index, and what the first cell gets wrong, of order G², a fourth power.
+    From fresh ages D ~ G(t) at first. Where G ~ t^k with k < 1, or behaves so at the ages of a base step,
+    the power 2/k makes it a square in the index, and what the first cell gets wrong, of order G², a fourth
+    power.
     """
     if limit.initial.longest == 0:
         return 1
     k = limit.G.origin_exponent
     early, later = 1.0 - float(limit.G.survival(_EARLY)), 1.0 - float(limit.G.survival(10.0 * _EARLY))
-    if early > _EARLY:
-        slope = math.log10(later / early)
-        k = min(k, slope) if slope < _STEEP else k
+    if float(k).is_integer() and early > _EARLY and math.log10(later / early) < _STEEP:
+        k = math.log10(later / early)
     return min(math.ceil(2.0 / k), _HIGHEST_POWER) if k < 1.0 else 1
 
 

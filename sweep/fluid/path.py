@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ages:
-    """Jobs in service at one node by age: ∫ f_ℓ da over births in each step (`cells`) and at one moment (`atoms`)."""
+    """Jobs in service at one node: ∫ f_ℓ over births in each step (`cells`) and at one moment (`atoms`)."""
 
     node: int
     cells: Floats
@@ -28,14 +28,15 @@ class Ages:
 
 @dataclass
 class Path:
-    """Values at all nodes, right limits at jumps, whose left limits are in `before`; `ages` at the nodes kept."""
+    """Values at all nodes, right limits at jumps, whose left limits are in `S_before`, `D_before`."""
 
     nodes: Floats
     weights: Weights
     S: Floats
     D: Floats
     overflow: Floats
-    before: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    S_before: dict[int, Floats] = field(default_factory=dict)
+    D_before: dict[int, Floats] = field(default_factory=dict)
     ages: dict[int, Ages] = field(default_factory=dict)
 
 
@@ -90,7 +91,7 @@ def trace(limit: Limit, mesh: Mesh, halvings: int, levels: int, keep: Collection
 
 
 def jump_nodes(offsets: Collection[int], count: int) -> set[int]:
-    """Return the nodes in (0, count] that are sums of `offsets`: where masses born at one moment leave at one."""
+    """Return the nodes in (0, count] that are sums of `offsets`: where masses leave at one moment."""
     found: set[int] = set()
     latest = {0}
     while latest:
@@ -100,12 +101,12 @@ def jump_nodes(offsets: Collection[int], count: int) -> set[int]:
 
 
 def _jump(path: Path, node: int, atoms: Floats, born: NDArray[np.int64], used: int) -> int:
-    """Complete the services that end at this node by an atom of the law; return the number of atoms in use."""
+    """Complete the services that end here by an atom of the law; return the number of atoms in use."""
     ages = node - born[:used]
     mass = path.weights.before[ages] - path.weights.after[ages]
     if not np.any(mass > 0.0):
         return used
-    path.before[node] = (path.S[node].copy(), path.D[node].copy())
+    path.S_before[node], path.D_before[node] = path.S[node].copy(), path.D[node].copy()
     done = np.zeros(atoms.shape[0])
     for i in range(used):
         done += atoms[:, i] * mass[i]

@@ -11,9 +11,11 @@ from sweep.fluid.mesh import Mesh
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
-#: A mean of Ḡ below this no longer counts: f is at most of the order of λ, and ages are some thousands of cells.
+#: A mean of Ḡ below this no longer counts: f is at most of the order of λ, and ages are some thousands of
+#: cells.
 _NEGLIGIBLE = 1e-22
-#: Cells narrower than this share of their age take Ḡ at their middle: differences of ∫Ḡ would lose its digits.
+#: Cells narrower than this share of their age take Ḡ at their middle: differences of ∫Ḡ would lose its
+#: digits.
 _NARROW = 1e-5
 #: Nodes whose graded cells are weighed at a time.
 _BLOCK = 256
@@ -21,11 +23,11 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of one law on one time grid: the mean of Ḡ over the ages that the births of a cell have at a node.
+    """Weights of one law on one time grid: means of Ḡ over the ages that births in a cell have at a node.
 
-    For cells of equal width it depends on distance alone: at node n, cell j has even[even.size − n + j]. Cells of a
-    graded layer have rows of a table, layer[n, j]. Only the `alive` latest cells have weights > 0. `after` and
-    `before` are Ḡ at t_k − t_0 from the right and from the left.
+    For cells of equal width it depends on distance alone: at node n, cell j has even[even.size − n + j].
+    Cells of a graded layer have rows of a table, layer[n, j]. Only the `alive` latest cells have weights >
+    0. `after` and `before` are Ḡ at t_k − t_0 from the right and from the left.
     """
 
     even: Floats
@@ -49,8 +51,8 @@ class Weights:
 def product_weights(law: Law, mesh: Mesh, halvings: int) -> Weights:
     """Return the weights of `law` on the grid `mesh` with its steps halved `halvings` times.
 
-    The means are exact for any law, with singular densities, breakpoints inside a cell, or atoms: differences of
-    ∫_0^a Ḡ, and of ∫_a^∞ Ḡ where the former nears its limit 1.
+    The means are exact for any law, with singular densities, breakpoints inside a cell, or atoms:
+    differences of ∫_0^a Ḡ, and of ∫_a^∞ Ḡ where the former nears its limit 1.
     """
     nodes = mesh.nodes(halvings)
     graded = mesh.layer * 2**halvings
@@ -111,7 +113,7 @@ def _layer_means(law: Law, times: Floats, edges: Floats, median: float) -> Float
 
 
 def _snapped(nodes: Floats, marks: tuple[float, ...], step: float) -> Floats:
-    """Return `nodes` with those within rounding of a mark moved onto it, so that an atom falls on its node."""
+    """Move nodes that are within rounding of a mark onto it, so that an atom falls on its node."""
     for mark in marks:
         nearest = round(mark / step)
         if nearest < nodes.size and abs(nodes[nearest] - mark) <= 1e-9 * step:

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from sweep.network.state import (
     DONE,
-    FLUSH_INTERVAL,
     NEEDS_GAPS,
     NEEDS_LEVELS,
     NEEDS_SERVICES,
     NEEDS_TARGETS,
-    PADDING,
     Bins,
     Clock,
     Counts,
@@ -89,7 +87,7 @@ def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[
     """
     bound = np.uint64(routing.N)
     reject = _WORDS % bound
-    size = min(words.size, (targets.size // routing.d - PADDING) * routing.d)
+    size = min(words.size, routing.rows * routing.d)
     filled = np.uint64(0)
     for word in range(size):
         product = np.uint64(words[word]) * bound
@@ -115,7 +113,7 @@ def route(
         return route_plainly(routing, words, targets)
     bound, d, word, first = np.uint64(routing.N), routing.d, 0, 0
     reject = _WORDS % bound
-    last = (targets.size // d - PADDING) * d
+    last = routing.rows * d
     while first < last:
         start = word
         choices = d if routing.fraction > 0.0 else 1
@@ -180,6 +178,8 @@ def tally(bins: Bins, departures: NDArray[np.int64], log: NDArray[Any], logged: 
     for j in range(logged):
         instant = log[j]["completion"]
         k = np.uint64(bins.guess[np.uint64(min(instant, bins.horizon) * bins.scale)])
+        # One step without a branch, as it is a coin toss; on an even grid there is no second.
+        k += np.uint64(bins.edges[k] < instant)
         while bins.edges[k] < instant:
             k += _ONE
         departures[k, np.uint64(min(log[j]["length"], columns) - 1)] += 1
@@ -236,7 +236,7 @@ def flush_servers(
     until: float,
     service: Any,
 ) -> Any:
-    """Advance servers to `until` in order, as far as services and log last; return the next unused of both."""
+    """Advance servers to `until` in order while services and log last; return the next unused of both."""
     i, logged = np.uint64(clock.place[0]), np.uint64(0)
     room, stock = np.uint64(log.size), np.uint64(services.size)
     while i < servers.size and service < stock and logged < room:
@@ -271,7 +271,7 @@ def shortest(
     """
     best, shortest_length = np.uint64(0), np.int64(1 << 62)
     for target in range(np.uint64(row * np.uint64(draws.d)), np.uint64((row + _ONE) * np.uint64(draws.d))):
-        prefetch(servers, draws.targets[target + np.uint64(PADDING * draws.d)])
+        prefetch(servers, draws.targets[target + np.uint64(draws.ahead)])
         i = np.uint64(draws.targets[target])
         service, logged = depart(servers, draws.services, log, watch, i, now, service, logged)
         while servers[i]["completion"] <= now and spare >= 0:
@@ -366,7 +366,7 @@ def run(
             if clock.place[0] == servers.size:
                 if clock.time[1] >= rules.end:
                     return DONE
-                clock.time[1] += FLUSH_INTERVAL
+                clock.time[1] += rules.interval
                 clock.place[0] = 0
             elif clock.used[1] == draws.services.size:
                 return NEEDS_SERVICES

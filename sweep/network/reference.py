@@ -19,7 +19,7 @@ _CHUNK = 64
 
 @dataclass
 class _Queue:
-    """Service times of the jobs in one queue, first come first served, and when the first one entered service."""
+    """Service times of the jobs in one queue, in order, and when the first one entered service."""
 
     jobs: list[float] = field(default_factory=list)
     started: float = 0.0
@@ -64,7 +64,7 @@ class Reference:
     def record(
         self, times: Sequence[float], snapshots: Sequence[float] = (), ages: Sequence[float] = ()
     ) -> dict[str, NDArray[np.float64]]:
-        """Return S, D (t, level), X, E (t) and, with snapshots, nu_cdf (snapshot, level, age), all per server."""
+        """Return S, D (t, level), X, E (t) and, with snapshots, nu_cdf (snapshot, level, age), per server."""
         rows: dict[str, list[object]] = {"S": [], "D": [], "X": [], "E": []}
         snaps = []
         moments = sorted([(t, "time") for t in times] + [(t, "snapshot") for t in snapshots])

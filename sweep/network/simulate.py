@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,9 +53,9 @@ def simulate(
     """Simulate one replica of the N-server network SQ(d), exactly.
 
     N servers with infinite FCFS queues serve jobs of unit mean service time. A job arrives, samples d queues
-    uniformly and joins the shortest, ties uniformly; all but a share `fraction` of jobs join one uniform queue.
-    Paths are càdlàg: an event at a stored time counts there. Among simultaneous events departures come before
-    arrivals, and equal arrivals are served in the order they were generated.
+    uniformly and joins the shortest, ties uniformly; all but a share `fraction` of jobs join one uniform
+    queue. Paths are càdlàg: an event at a stored time counts there. Among simultaneous events departures
+    come before arrivals, and equal arrivals are served in the order they were generated.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def simulate(
     times
         Increasing times ≥ 0 to store, shape (t,), in mean service times. The last is the horizon.
     seed
-        Root seed ≥ 0. Together with the parameters above (but not `times`), those below that define the law, and
-        `replica` it determines the path; times, levels and snapshots only select what is seen of it.
+        Root seed ≥ 0. Together with the parameters above (but not `times`), those below that define the
+        law, and `replica` it determines the path; times, levels and snapshots only select what is seen of it.
     replica
         Which of the independent replicas, from 0.
     levels
@@ -87,15 +87,15 @@ def simulate(
     snapshots
         Increasing times in [0, horizon] at which ages of jobs in service are taken.
     ages
-        Increasing ages a ≥ 0 of the stored distributions; inf is appended. By default 65 ages from 0 to the last
-        snapshot.
+        Increasing ages a ≥ 0 of the stored distributions; inf is appended. By default 65 ages from 0 to the
+        last snapshot.
 
     Returns
     -------
     xarray.Dataset
-        S (t, level), D (t, level), X (t), E (t), all per server and dimensionless, and with `snapshots` also nu_cdf
-        (snapshot, level, age). X counts all jobs, and D the completions from queues of length ≥ ℓ just before,
-        whatever `levels` is.
+        S (t, level), D (t, level), X (t), E (t), all per server and dimensionless, and with `snapshots`
+        also nu_cdf (snapshot, level, age). X counts all jobs, and D the completions from queues of length ≥
+        ℓ just before, whatever `levels` is.
 
     Raises
     ------
@@ -104,10 +104,11 @@ def simulate(
 
     Notes
     -----
-    The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The hydrodynamic
-    limit of a randomized load balancing network, 2019. Service times are independent of routing, so each is drawn
-    when the job enters service, and the departures of a queue are applied when it is next probed: no event list.
-    A path costs O(λ N d · horizon) time and 16 bytes per server (32 with snapshots, and 20 for each).
+    The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The
+    hydrodynamic limit of a randomized load balancing network, 2019. Service times are independent of
+    routing, so each is drawn when the job enters service, and the departures of a queue are applied when it
+    is next probed: no event list. A path costs O(λ N d · horizon) time and 16 bytes per server (32 with
+    snapshots, and 20 for each).
 
     Examples
     --------
@@ -119,7 +120,7 @@ def simulate(
     """
     cell = Cell(
         N=N, d=d, lam=lam, G=G, arrivals=arrivals, initial=initial, replacement=replacement, fraction=fraction
-    )  # type: ignore[arg-type]  # a cell turns text into laws and states
+    )
     grid = check_times(times)
     moments = check_snapshots(snapshots, float(grid[-1]))
     bounds = check_ages(ages, moments)
@@ -160,8 +161,8 @@ def run_replica(
 class Path:
     """What was seen of a path: event counts by time bin and level, and ages and lengths at each snapshot.
 
-    `arrivals` and `departures` have shape (t, level + 1), cumulated in time; the last column holds all levels above.
-    `ages` and `lengths` have shape (snapshot, N); the age of an idle server is 0.
+    `arrivals` and `departures` have shape (t, level + 1), cumulated in time; the last column holds all
+    levels above. `ages` and `lengths` have shape (snapshot, N); the age of an idle server is 0.
     """
 
     lengths0: NDArray[np.int32]
@@ -173,10 +174,10 @@ class Path:
     @property
     def levels(self) -> int:
         """Number of levels that are counted one by one."""
-        return self.arrivals.shape[1] - 1
+        return int(self.arrivals.shape[1]) - 1
 
     def arrays(self, ages: Floats) -> dict[str, Floats]:
-        """Return S, D, X, E and, if there are snapshots, nu_cdf on `ages` (the last one inf), all per server."""
+        """Return S, D, X, E and, if there are snapshots, nu_cdf on `ages` (the last one inf), per server."""
         levels, N = self.levels, self.lengths0.size
         start = _at_least(np.bincount(self.lengths0, minlength=levels + 2)[1:])[:levels]
         longer = start + self.arrivals[:, :levels] - self.departures[:, :levels]
@@ -262,14 +263,21 @@ class _Supply:
             for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
         )
         self._cell, self._block = cell, block
-        self._routing = state.Routing(cell.N, cell.d, cell.fraction, cell.replacement)
+        rows = max(1, min(block, 2 * block // cell.d))
+        self._routing = state.Routing(cell.N, cell.d, cell.fraction, cell.replacement, rows)
         shuffles = not cell.replacement and 2 * cell.d > cell.N
         self._order = np.empty(cell.N if shuffles else 0, dtype=np.uint32)
         self._rest = np.empty(0, dtype=np.uint32)
-        rows = max(1, min(block, 2 * block // cell.d))
-        # Servers beyond the rows that are filled are looked at ahead of time: they must exist.
+        # Servers behind the rows that are filled are looked at ahead of time: they must exist.
         targets = np.zeros((rows + state.PADDING) * cell.d, dtype=np.uint32)
-        self.draws = state.Draws(np.empty(0), np.empty(0), targets, 0, cell.d)
+        self.draws = state.Draws(
+            gaps=np.empty(0),
+            services=np.empty(0),
+            targets=targets,
+            rows=0,
+            d=cell.d,
+            ahead=state.PADDING * cell.d,
+        )
 
     def services(self, size: int) -> Floats:
         """Draw service times."""
@@ -307,7 +315,7 @@ def _block(cell: Cell, end: float) -> int:
 
 
 def _trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers) -> tuple[Integers, Integers]:
-    """Cut the tables behind the highest level seen at a stored time, the rest becoming the overflow column."""
+    """Cut the tables behind the highest level seen at a stored time; the rest is the overflow column."""
     columns = arrivals.shape[1]
     start = _at_least(np.bincount(lengths0, minlength=columns + 1)[1:])
     seen = np.flatnonzero((start[:columns] + arrivals - departures).any(axis=0))

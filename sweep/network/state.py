@@ -1,18 +1,20 @@
-"""What the kernels of the network work on: rules, buffers of random numbers, servers, event counts, snapshots."""
+"""What the kernels of the network work on: rules, random numbers, servers, event counts, snapshots."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.cell import Cell
+if TYPE_CHECKING:
+    from sweep.cell import Cell
 
 #: One server: when the job in service completes (inf if none) and how many jobs are there. The two lie side
 #: by side, so that a probe touches one cache line.
 SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True)
+# The kernel takes these two as arguments: compiled code that is kept on disk would not see them change.
 #: Every server is advanced to each multiple of this time, in server order, whatever is stored. The order in
 #: which service times are handed out, hence the path, is then a function of arrivals alone and not of the
 #: horizon. Another value gives other numbers, under another `NUMBERS_VERSION`.
@@ -21,7 +23,8 @@ FLUSH_INTERVAL = 1.0
 #: for as many arrivals, read ahead but never used.
 PADDING = 48
 
-#: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller one.
+#: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller
+#: one.
 DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_TARGETS, NEEDS_LEVELS = 0, 1, 2, 3, 4
 
 
@@ -32,13 +35,15 @@ class Routing(NamedTuple):
     d: int
     fraction: float
     replacement: bool
+    rows: int  # arrivals that the buffer of targets takes, PADDING not counted
 
 
 class Rules(NamedTuple):
     """What does not change during a run."""
 
     gap_scale: float  # 1 / (λ N)
-    end: float  # first multiple of FLUSH_INTERVAL at or after the last stored time
+    interval: float  # FLUSH_INTERVAL
+    end: float  # first multiple of it at or after the last stored time
     widen: bool  # return rather than count a level beyond the tables
 
 
@@ -48,8 +53,9 @@ class Draws(NamedTuple):
     gaps: NDArray[np.float64]
     services: NDArray[np.float64]
     targets: NDArray[np.uint32]  # d servers an arrival, one arrival after the other
-    rows: int  # arrivals in `targets`, which goes on for PADDING more
+    rows: int  # arrivals in `targets`
     d: int
+    ahead: int  # PADDING · d
 
 
 class Clock(NamedTuple):
@@ -89,7 +95,7 @@ class Watch(NamedTuple):
 def make_rules(cell: Cell, horizon: float, widen: bool) -> Rules:
     """Rules of a run up to the first flush at or after `horizon`."""
     end = FLUSH_INTERVAL * max(1, math.ceil(horizon / FLUSH_INTERVAL))
-    return Rules(gap_scale=1.0 / (cell.lam * cell.N), end=end, widen=widen)
+    return Rules(gap_scale=1.0 / (cell.lam * cell.N), interval=FLUSH_INTERVAL, end=end, widen=widen)
 
 
 def make_clock() -> Clock:

@@ -1,4 +1,4 @@
-"""Exact laws of small networks with exponential service: generators of Markov chains on sorted queue lengths."""
+"""Exact laws of small networks with exponential service, and the check that means agree with them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def sorted_states(N: int, longest: int) -> list[tuple[int, ...]]:
 def generator(
     N: int, d: int, lam: float, replacement: bool, longest: int
 ) -> tuple[list[tuple[int, ...]], csc_array]:
-    """Generator of SQ(d) with Poisson(λN) arrivals and unit exponential service; arrivals above `longest` are lost.
+    """Generator of SQ(d) with Poisson(λN) arrivals and unit exponential service; arrivals above `longest`
+    are lost.
 
-    In a state sorted by decreasing length the join goes to the last sampled place, so the place joined is the largest
-    index among d samples.
+    In a state sorted by decreasing length the join goes to the last sampled place, so the place joined is
+    the largest index among d samples.
     """
     states = sorted_states(N, longest)
     index = {state: k for k, state in enumerate(states)}
@@ -62,7 +63,7 @@ def transient_tails(
 
 
 def gi_m_1_root(transform: Callable[[float], float], lam: float) -> float:
-    """Root σ in (0, 1) of σ = E exp(−(1−σ) A / λ) with A the unit-mean gap: GI/M/1 has P(X ≥ ℓ) = λ σ^(ℓ−1)."""
+    """Root σ in (0, 1) of σ = E exp(−(1−σ)A/λ), A the unit-mean gap: GI/M/1 has P(X ≥ ℓ) = λ σ^(ℓ−1)."""
     root: float = brentq(lambda s: s - transform((1.0 - s) / lam), 1e-9, 1.0 - 1e-6, xtol=1e-14)
     return root
 

@@ -1,4 +1,4 @@
-"""The invariant state against published numbers: times in system of SQ(2), tail exponents of lomax service."""
+"""The invariant state against published numbers: times in system of SQ(2), tail exponents of lomax."""
 
 from __future__ import annotations
 
