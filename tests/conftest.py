@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import hypothesis
 import pytest
 
 from sweep.engines import make_engine
 from sweep.engines.base import Engine
+from tests.engine_sources import Make
 
 # The machine is shared and kernels compile at first use, so the time of one example says nothing.
 hypothesis.settings.register_profile("sweep", deadline=None, derandomize=True)
@@ -23,3 +25,17 @@ def ray_session() -> Iterator[Engine]:
     """
     with make_engine("ray", workers=4), make_engine("ray", workers=2) as engine:
         yield engine
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest) -> Make:
+    """As `make_engine`; of Ray's engines of two workers there is one, and it stays open."""
+
+    def make(name: str, workers: int | None = None) -> AbstractContextManager[Engine]:
+        if name == "ray":
+            session: Engine = request.getfixturevalue("ray_session")
+            if workers in (None, session.workers):
+                return nullcontext(session)
+        return make_engine(name, workers)
+
+    return make

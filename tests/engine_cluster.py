@@ -17,12 +17,14 @@ from tests.engine_sources import Listed, task
 
 def main(folder: str) -> None:
     """Print what happens."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_health_check_period_ms"] = "500"
-    os.environ["RAY_health_check_failure_threshold"] = "3"
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ |= {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_health_check_period_ms": "500",  # a lost node is noticed sooner
+        "RAY_health_check_failure_threshold": "3",
+    }
     from ray.cluster_utils import Cluster
 
     from sweep.engines import make_engine

@@ -4,65 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from numpy.typing import NDArray
 
 from sweep.engines import ENGINES, make_engine
-from sweep.engines.base import ONE_THREAD, Engine
+from sweep.engines.base import ONE_THREAD
 from sweep.engines.local import LocalEngine
 from sweep.engines.pool import SHARED_OBJECTS
 from sweep.errors import EngineError
 from sweep.task import Outcome, Task, execute
-from tests.engine_sources import Listed, task
+from tests.engine_sources import POOLS, Listed, Make, outcomes, task, wait_for
 
 #: Every engine, with every number of workers that the same bits are asked of.
 CREWS = [("serial", 1), ("local", 1), ("local", 2), ("local", 3), ("ray", 1), ("ray", 2)]
-#: Engines whose workers can die without this process.
-POOLS = [name for name in ENGINES if name != "serial"]
-
-#: As `make_engine`.
-Make = Callable[..., AbstractContextManager[Engine]]
-
-
-@pytest.fixture
-def make(request: pytest.FixtureRequest) -> Make:
-    """As `make_engine`; of Ray's engines of two workers there is one, and it stays open."""
-
-    def make(name: str, workers: int | None = None) -> AbstractContextManager[Engine]:
-        if name == "ray":
-            session: Engine = request.getfixturevalue("ray_session")
-            if workers in (None, session.workers):
-                return nullcontext(session)
-        return make_engine(name, workers)
-
-    return make
-
-
-def outcomes(engine: Engine, *tasks: Task) -> dict[str, Outcome]:
-    """Run tasks of different names, and return what became of each."""
-    found = list(engine.run(Listed(tasks)))
-    assert sorted(outcome.task.name for outcome in found) == sorted(task.name for task in tasks)
-    return {outcome.task.name: outcome for outcome in found}
-
-
-def wait_for(condition: Callable[[], Any], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
-
 
 # ---------------------------------------------------------------------------------------------- work
 
@@ -286,112 +246,6 @@ def test_tasks_wait_for_memory_and_a_lone_task_never_does() -> None:
         assert len(running) == 1 or sum(running) <= 100
 
 
-# --------------------------------------------------------------------------------------- leaving
-
-
-@pytest.mark.parametrize("name", POOLS)
-def test_leaving_early_ends_the_workers(make: Make, name: str, tmp_path: Path) -> None:
-    tasks = [task("quick", "process")] + [
-        task(f"{i}", "nap", seconds=60.0, folder=str(tmp_path)) for i in range(3)
-    ]
-    with make(name, 2) as engine:
-        run = engine.run(Listed(tasks))
-        assert next(run).task.name == "quick"
-        assert wait_for(lambda: len(list(tmp_path.iterdir())) >= 1, 30.0)
-        pids = [int(file.name) for file in tmp_path.iterdir()]
-        run.close()  # type: ignore[attr-defined]
-        assert wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 2.0)
-        assert outcomes(engine, task("again", "draw", seed=1, size=2))["again"].error == ""
-
-
-def test_an_interrupt_within_run_ends_the_workers_at_once(make: Make, tmp_path: Path) -> None:
-    def interrupt() -> None:
-        if wait_for(lambda: len(list(tmp_path.iterdir())) == 2, 30.0):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    tasks = [task(f"{i}", "nap", seconds=60.0, folder=str(tmp_path)) for i in range(4)]
-    with make("local", 2) as engine:
-        with pytest.raises(KeyboardInterrupt):
-            list(engine.run(Listed(tasks)))
-        assert not any(psutil.pid_exists(int(file.name)) for file in tmp_path.iterdir())
-    thread.join()
-
-
-def test_workers_outlive_the_thread_that_started_them(make: Make) -> None:
-    found: list[Outcome] = []
-    with make("local", 1) as engine:
-        thread = threading.Thread(target=lambda: found.extend(engine.run(Listed([task("first", "process")]))))
-        thread.start()
-        thread.join()
-        second = outcomes(engine, task("second", "process"))["second"]
-    assert found[0].worker == second.worker
-
-
-#: A driver without a guard of its main module: workers that import it would start drivers of their own.
-DRIVER = """
-import sys
-from sweep.engines import make_engine
-from tests.engine_sources import Listed, task
-name, folder = sys.argv[1:]
-with make_engine(name, 2) as engine:
-    for outcome in engine.run(Listed(task(f"{i}", "spin", folder=folder) for i in range(4))):
-        print(outcome)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("name", POOLS)
-def test_no_process_outlives_its_driver(name: str, blow: signal.Signals, tmp_path: Path) -> None:
-    home, folder = tmp_path / "home", tmp_path / "pids"
-    home.mkdir()
-    folder.mkdir()
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, name, str(folder)],
-        env={**os.environ, "HOME": str(home), "PYTHONPATH": os.getcwd()},
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert wait_for(lambda: len(list(folder.iterdir())) == 2, 90.0), "no task was started"
-        family = psutil.Process(driver.pid).children(recursive=True)
-        assert {int(file.name) for file in folder.iterdir()} <= {process.pid for process in family}
-        if blow == signal.SIGINT:
-            os.killpg(driver.pid, blow)  # as a terminal does
-        else:
-            driver.send_signal(blow)
-        _, alive = psutil.wait_procs(family, timeout=5.0)
-        assert alive == []
-        said = driver.communicate(timeout=5.0)[0]
-    finally:
-        driver.kill()
-        driver.wait()
-    if blow == signal.SIGINT:
-        assert said.rstrip().endswith("KeyboardInterrupt")
-        assert said.count("Traceback") == 1
-    else:
-        assert said == ""
-    assert not list(home.rglob("auth_token"))
-
-
-@pytest.mark.slow
-def test_actors_follow_a_cluster_and_a_lost_node_blames_no_task(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.engine_cluster", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300.0, check=True)
-    told = [line for line in done.stdout.splitlines() if line.startswith(("workers", "outcome", "processes"))]
-    outcomes = sorted(line for line in told if line.startswith("outcome"))
-    assert outcomes == [f"outcome {i} done kept" for i in range(3)]
-    # One worker on the head, another on the node that joined; after its loss the head alone again.
-    assert [line for line in told if line not in outcomes] == ["workers 1", "processes 2", "workers 1"]
-
-
-# ------------------------------------------------------------------------------------- arguments
-
-
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
@@ -431,51 +285,3 @@ def test_workers_that_end_before_they_are_ready_are_an_engine_error(monkeypatch:
     with make_engine("local", 2) as engine, pytest.raises(EngineError) as caught:
         list(engine.run(Listed([task("any", "process")])))
     assert str(caught.value).startswith("3 workers in a row ended before they were ready (exit code 1); see")
-
-
-@pytest.mark.usefixtures("ray_session")
-def test_a_second_cluster_is_refused() -> None:
-    with pytest.raises(
-        EngineError, match=r"this process is connected to '127\.0\.0\.1:\d+'; call ray\.shutdown"
-    ):
-        make_engine("ray", address="10.0.0.1:6379")
-
-
-#: In a process of its own, for it meddles with Ray; prints the error, and whether the environment is restored.
-REFUSED = """
-import os, sys
-import ray
-from sweep.engines import make_engine
-from sweep.errors import EngineError
-def refuse(*_, **__):
-    raise ConnectionError("no room")
-ray.init = refuse
-before = dict(os.environ)
-try:
-    make_engine("ray", 1, address=sys.argv[1] or None)
-except EngineError as error:
-    print(error, dict(os.environ) == before)
-"""
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("", "Ray cannot be started on this machine: no room; engine 'local' does without True"),
-        ("h:1", "Ray cannot be reached at 'h:1': no room; is the cluster up (`ray status`)? True"),
-    ],
-)
-def test_a_ray_that_does_not_start_is_an_engine_error(address: str, message: str) -> None:
-    command = [sys.executable, "-c", REFUSED, address]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == message
-
-
-@pytest.mark.usefixtures("ray_session")
-def test_ray_listens_on_the_loopback_interface_alone() -> None:
-    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    sockets = [
-        one for process in family for one in process.net_connections() if one.status == psutil.CONN_LISTEN
-    ]
-    assert len(sockets) > 5
-    assert {one.laddr.ip for one in sockets} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -111,6 +112,28 @@ def test_queues_without_arrivals_empty_by_sums_of_services(shape: float) -> None
     assert error.max() <= 1e-8
     assert np.all(error <= 3.0 * fluid["S_error"] + FLOOR)
     assert np.abs(fluid["D"] - D).max() <= 3e-8
+
+
+def irwin_hall(count: int, x: float) -> float:
+    """P(sum of `count` uniforms on [0, 1] ≤ x), the classical alternating sum."""
+    terms = ((-1) ** i * math.comb(count, i) * max(x - i, 0.0) ** count for i in range(count + 1))
+    return min(sum(terms) / math.factorial(count), 1.0) if x < count else 1.0
+
+
+@pytest.mark.parametrize(("width", "tolerance"), [(1.0, 1e-8), (0.77, 1e-8), (0.7718281, 1e-6)])
+def test_sums_of_uniform_services_are_met_with_breakpoints_beside_nodes_too(
+    width: float, tolerance: float
+) -> None:
+    # 1 ± 0.7718281/2 have no common step: breakpoints lie inside cells, and the estimate must say what it costs.
+    times = [0.5, 0.7, 1.0, 1.3921, 1.9, 2.6, 3.3, 4.0]
+    limit = Limit(d=2, lam=1e-12, G=f"uniform(width={width!r})", initial="lengths(3: 1)")
+    assert plan_mesh(limit, 4.0, times).aligned == (width != 0.7718281)
+    fluid = solved(limit, times, 3, tolerance)
+    least = 1.0 - width / 2.0
+    S = np.array([[1.0 - irwin_hall(j, max(t - j * least, 0.0) / width) for j in (3, 2, 1)] for t in times])
+    error = np.abs(fluid["S"] - S)
+    assert error.max() <= tolerance
+    assert np.all(error <= 3.0 * fluid["S_error"] + FLOOR)
 
 
 def test_deterministic_services_that_begin_together_end_together() -> None:

@@ -18,7 +18,7 @@ from sweep.cell import Cell
 from sweep.laws import LAWS
 from sweep.network import kernels, state
 from sweep.network.simulate import _LEVELS as START_LEVELS
-from sweep.network.simulate import Path, run_path, run_replica, simulate
+from sweep.network.simulate import Path, _Supply, run_path, run_replica, simulate
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
 SNAPSHOTS = np.array([0.0, 1.0, 2.7])
@@ -177,6 +177,21 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
         pairs = np.bincount(sample[:, 0] * N + sample[:, -1], minlength=N * N)
         allowed = np.arange(N * N) if replacement else np.flatnonzero(~np.eye(N, dtype=bool).ravel())
         assert excess(pairs[allowed], rows / allowed.size) <= 4.0
+
+
+@pytest.mark.parametrize("options", [{"d": 1}, {"d": 4, "fraction": 0.0}, {"d": 3, "replacement": False}])
+def test_routing_words_are_used_up_before_more_are_drawn(options: dict[str, Any]) -> None:
+    supply = _Supply(Cell(N=5, lam=0.9, G="exponential", **options), seed=1, replica=0, block=64)
+    for _ in range(100):
+        supply.refill(np.zeros(3, dtype=np.int64), state.NEEDS_TARGETS)
+        assert supply._rest.size <= 2 * 64
+
+
+def test_many_choices_work_with_small_buffers() -> None:
+    for N, d, replacement in ((200, 60, False), (200, 150, False), (200, 200, False), (50, 300, True)):
+        cell = Cell(N=N, d=d, lam=0.9, G="exponential", replacement=replacement)
+        small, large = path(cell, block=7).arrays(AGES), path(cell).arrays(AGES)
+        assert all(np.array_equal(small[name], large[name]) for name in small)
 
 
 def test_replicas_and_seeds_differ() -> None:

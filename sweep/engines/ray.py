@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import time
@@ -128,7 +129,7 @@ class RayEngine(PoolEngine[RayWorker]):
             return
         try:
             if address is not None:
-                ray.init(address, **_QUIET)
+                _join(address)
                 self._joined = True
             else:
                 self._private = PrivateRay(self.workers)
@@ -235,6 +236,23 @@ class RayEngine(PoolEngine[RayWorker]):
     def _end(self, workers: Sequence[RayWorker]) -> None:
         for worker in workers:
             worker.kill()
+
+
+def _join(address: str) -> None:
+    """Connect to a running cluster."""
+    import ray
+    from ray._private import ray_constants
+
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():  # Ray itself would try for minutes
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    if host in ("localhost", "127.0.0.1"):  # else Ray takes it for this machine's address on the network
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        ray.init(address, **_QUIET)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 class PrivateRay:

@@ -16,8 +16,8 @@ turn:
     Ḡ = 1 − c a^k + …, k < 1       2, 2 + k, 2 + 2k, …    the same, on a graded layer (`mesh`)
     the same, other k > 1          2, 2 + k, 4, …         2, 1 + k, 2k, …
 
-provided that breakpoints are nodes; one inside a cell leaves O(h³) there from empty and O(h²) from fresh ages,
-and the estimate shows it. Error estimates are absolute.
+provided that breakpoints are nodes; one inside a cell leaves O(h³) there from empty and O(h²) from fresh
+ages, and the estimate shows it. Error estimates are absolute.
 
 Closure. Levels are added until the arrivals refused at the top level are below 1e-11 per server; those
 refused are counted in X, so that X = X(0) + λt − D_1 to rounding.

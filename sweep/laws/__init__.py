@@ -5,8 +5,10 @@ from sweep.laws.bounded import Deterministic, Uniform
 from sweep.laws.exponential import Exponential, Hyperexponential
 from sweep.laws.gamma import Erlang, Gamma
 from sweep.laws.parse import LAWS, as_law, parse_law
+from sweep.laws.phase import PhaseType
 from sweep.laws.power import Lomax, Pareto
 from sweep.laws.stretched import Lognormal, Weibull
+from sweep.laws.trace import Trace
 
 __all__ = [
     "LAWS",
@@ -19,6 +21,8 @@ __all__ = [
     "Lognormal",
     "Lomax",
     "Pareto",
+    "PhaseType",
+    "Trace",
     "Uniform",
     "Weibull",
     "as_law",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.laws.parameters import Range, number_text
+from sweep.laws.parameters import Parameter, value_text
 from sweep.laws.quadrature import laplace_transform
 
 FloatArray = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Law(ABC):
     """
 
     name: ClassVar[str]
-    ranges: ClassVar[Mapping[str, Range]] = MappingProxyType({})
+    ranges: ClassVar[Mapping[str, Parameter]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         for parameter, allowed in self.ranges.items():
@@ -57,18 +57,29 @@ class Law(ABC):
 
     @final
     def __str__(self) -> str:
-        values = ", ".join(
-            f"{field.name}={number_text(float(getattr(self, field.name)))}" for field in fields(self)
-        )
-        return f"{self.name}({values})" if values else self.name
+        arguments = self._arguments()
+        return f"{self.name}({arguments})" if arguments else self.name
+
+    def _arguments(self) -> str:
+        return ", ".join(f"{parameter}={value_text(getattr(self, parameter))}" for parameter in self.ranges)
+
+    @property
+    def identity(self) -> str:
+        """The text that stands for the law in keys; another text than `str(law)` where that names a file."""
+        return str(self)
+
+    @classmethod
+    def form(cls) -> str:
+        """Return how the law is written, without values."""
+        inner = ", ".join(f"{parameter}=" for parameter in cls.ranges)
+        return f"{cls.name}({inner})" if inner else cls.name
 
     @classmethod
     def usage(cls) -> str:
         """Return how the law is written, with the range of each parameter."""
         if not cls.ranges:
-            return cls.name
-        inner = ", ".join(f"{parameter}=" for parameter in cls.ranges)
-        return f"{cls.name}({inner}) with " + " and ".join(
+            return cls.form()
+        return f"{cls.form()} with " + " and ".join(
             f"{parameter} {allowed.text}" for parameter, allowed in cls.ranges.items()
         )
 

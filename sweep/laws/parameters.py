@@ -1,10 +1,25 @@
-"""Ranges of law parameters, and the one text that stands for each number."""
+"""Numbers and arrays that law parameters may be, and the one text that stands for each."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+#: The text of a number; words, nan and inf are none.
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+class Parameter(Protocol):
+    """What a law parameter may be."""
+
+    @property
+    def text(self) -> str:
+        """The admitted values in words."""
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the canonical form of `value`, or raise TypeError or ValueError."""
 
 
 def canonical_number(value: float) -> float:
@@ -27,6 +42,19 @@ def number_text(value: float) -> str:
     ('4', '0.5')
     """
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def value_text(value: Any) -> str:
+    """Return the text of a number, or of nested tuples of numbers in brackets.
+
+    Examples
+    --------
+    >>> value_text(((-1.0, 0.5), (0.0, -2.0)))
+    '[[-1, 0.5], [0, -2]]'
+    """
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(value_text, value)) + "]"
+    return number_text(float(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +107,57 @@ class Range:
         if not (inside and number <= self.most) or (self.whole and not number.is_integer()):
             raise ValueError(f"{name} must be {self.text}, got {value!r}")
         return int(number) if self.whole else number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brackets:
+    """Finite numbers in brackets: a row of `most` at the longest, or (`depth` 2) rows of one length.
+
+    Examples
+    --------
+    >>> Brackets(depth=2, most=50).check("T", [[-1, 0.5], [0, -2]])
+    ((-1.0, 0.5), (0.0, -2.0))
+    """
+
+    depth: int
+    most: int
+
+    @property
+    def text(self) -> str:
+        """The form in words."""
+        form = "[a, b, …]" if self.depth == 1 else "[[a, b, …], [c, d, …], …]"
+        return f"written as {form}, 1 to {self.most} finite numbers a row"
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return nested tuples of canonical floats for a sequence or array.
+
+        Raises
+        ------
+        TypeError
+            Not a sequence of numbers, or nested otherwise.
+        ValueError
+            A number is not finite, or rows are empty, too long, or of different lengths.
+        """
+        entries = self._entries(name, value)
+        rows = entries if self.depth == 2 else (entries,)
+        if {len(row) for row in rows} != {len(rows[0])} if rows else True:
+            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+        if max(len(rows), len(rows[0])) > self.most or not rows[0]:
+            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+        return entries
+
+    def _entries(self, name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise TypeError(f"{name} must be {self.text}, got {value!r}")
+        if self.depth == 2:
+            inner = Brackets(depth=1, most=self.most)
+            return tuple(inner._entries(name, row) for row in value)
+        return tuple(self._number(name, entry) for entry in value)
+
+    def _number(self, name: str, value: Any) -> float:
+        if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+            raise TypeError(f"{name} must be {self.text}, got {value!r}")
+        number = canonical_number(float(value)) + 0.0  # −0 becomes 0
+        if not math.isfinite(number):
+            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+        return number

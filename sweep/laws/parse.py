@@ -6,13 +6,17 @@ import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from sweep.laws.base import Law
 from sweep.laws.bounded import Deterministic, Uniform
 from sweep.laws.exponential import Exponential, Hyperexponential
 from sweep.laws.gamma import Erlang, Gamma
+from sweep.laws.parameters import NUMBER
+from sweep.laws.phase import PhaseType
 from sweep.laws.power import Lomax, Pareto
 from sweep.laws.stretched import Lognormal, Weibull
+from sweep.laws.trace import Trace
 
 _FAMILIES: tuple[type[Law], ...] = (
     Exponential,
@@ -25,18 +29,22 @@ _FAMILIES: tuple[type[Law], ...] = (
     Lognormal,
     Uniform,
     Deterministic,
+    PhaseType,
+    Trace,
 )
 #: Every law by its name.
 LAWS: Mapping[str, type[Law]] = MappingProxyType({law.name: law for law in _FAMILIES})
 
 _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<inner>[^()]*)\)\s*)?", re.ASCII)
 _PAIR = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^=]*?)\s*", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LONGEST = 200
 
 
 def parse_law(text: str, field: str = "G") -> Law:
     """Read `name` or `name(parameter=number, …)`; white space and the form of numbers are free.
+
+    Numbers may stand in brackets, as in `phase_type(alpha=[1, 0], T=[[-2, 2], [0, -2]])`. The one argument of
+    `trace(path)` is a path, in quotes or not.
 
     Parameters
     ----------
@@ -50,7 +58,8 @@ def parse_law(text: str, field: str = "G") -> Law:
     TypeError
         `text` is not text.
     ValueError
-        Another form, an unknown name, or a missing, unknown, repeated or impossible parameter.
+        Another form, an unknown name, or a missing, unknown, repeated or impossible parameter; a trace whose
+        file cannot be read.
 
     Examples
     --------
@@ -75,7 +84,12 @@ def parse_law(text: str, field: str = "G") -> Law:
         raise ValueError(
             f"{field} must name a law, got {shown}{_suggestion(call['name'])}; choices: {_choices()}"
         )
-    return law(**_arguments(law, call["inner"] or "", field, shown))
+    inner = call["inner"] or ""
+    arguments = {"path": _path(inner)} if law is Trace else _arguments(law, inner, field, shown)
+    try:
+        return law(**arguments)
+    except ValueError as error:
+        raise ValueError(f"{field} must be a possible law, got {shown}: {error}") from None
 
 
 def as_law(value: str | Law, field: str = "G") -> Law:
@@ -98,9 +112,15 @@ def as_law(value: str | Law, field: str = "G") -> Law:
     return value if isinstance(value, Law) else parse_law(value, field)
 
 
-def _arguments(law: type[Law], inner: str, field: str, shown: str) -> dict[str, float]:
-    arguments: dict[str, float] = {}
-    for part in inner.split(",") if inner.strip() else []:
+def _path(inner: str) -> str:
+    text = inner.strip()
+    quoted = len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
+    return text[1:-1] if quoted else text
+
+
+def _arguments(law: type[Law], inner: str, field: str, shown: str) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for part in _split(inner) if inner.strip() else []:
         pair = _PAIR.fullmatch(part)
         if pair is None:
             raise ValueError(
@@ -113,11 +133,9 @@ def _arguments(law: type[Law], inner: str, field: str, shown: str) -> dict[str, 
         if name in arguments:
             raise ValueError(f"{field} must give {name} once, got {shown}; write {law.usage()}")
         allowed = law.ranges[name]
-        # nan, inf and words read as nan, which no range admits.
-        number = float(value) if _NUMBER.fullmatch(value) else float("nan")
         try:
-            arguments[name] = allowed.check(name, number)
-        except ValueError:
+            arguments[name] = allowed.check(name, _read(value))
+        except (TypeError, ValueError):
             raise ValueError(f"{field} must have {name} {allowed.text}, got {shown}") from None
     missing = [name for name in law.ranges if name not in arguments]
     if missing:
@@ -125,11 +143,28 @@ def _arguments(law: type[Law], inner: str, field: str, shown: str) -> dict[str, 
     return arguments
 
 
+def _split(text: str) -> list[str]:
+    """Cut at the commas outside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _read(text: str, depth: int = 2) -> Any:
+    """Return a number, or nested lists of them; nan, which no range admits, for anything else."""
+    text = text.strip()
+    if depth and text.startswith("[") and text.endswith("]") and text != "[":
+        return [_read(part, depth - 1) for part in _split(text[1:-1])]
+    return float(text) if NUMBER.fullmatch(text) else float("nan")
+
+
 def _choices() -> str:
-    return ", ".join(
-        f"{name}({', '.join(f'{p}=' for p in law.ranges)})" if law.ranges else name
-        for name, law in LAWS.items()
-    )
+    return ", ".join(law.form() for law in LAWS.values())
 
 
 def _suggestion(name: str) -> str:

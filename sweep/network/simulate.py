@@ -299,14 +299,14 @@ class _Supply:
             used[2] = 0
 
     def _route(self) -> int:
-        """Fill the rows of targets from fresh words, as many as these give, at least one."""
-        rows = 0
-        while rows == 0:
+        """Fill the rows of targets, as many as the words at hand give; draw more only when these give none."""
+        while True:
+            rows, spent = kernels.route(self._routing, self._rest, self.draws.targets, self._order)
+            self._rest = self._rest[spent:]
+            if rows:
+                return int(rows)
             raw = self._words.bit_generator.random_raw(self._block)
-            words = np.concatenate([self._rest, raw.astype("<u8", copy=False).view("<u4")])
-            rows, spent = kernels.route(self._routing, words, self.draws.targets, self._order)
-            self._rest = words[spent:]
-        return int(rows)
+            self._rest = np.concatenate([self._rest, raw.astype("<u8", copy=False).view("<u4")])
 
 
 def _block(cell: Cell, end: float) -> int:
