@@ -1,4 +1,4 @@
-"""Cost and error of `solve_fluid` for each law: seconds a solve, reported error, and true error where one is known."""
+"""Cost and error of `solve_fluid` by law: seconds, reported error, and true error where one is known."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def true_error(limit: Limit, times: Floats, S: Floats) -> str:
 
 def row(law: str, start: str, horizon: float, repeats: int) -> Sequence[str]:
     """Return the cells of one row of the table."""
-    limit = Limit(d=2, lam=0.9, G=law, initial=start)  # type: ignore[arg-type]
+    limit = Limit(d=2, lam=0.9, G=law, initial=start)
     times = np.linspace(0.0, horizon, 101)
     seconds = []
     for _ in range(repeats):
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one repeat, four laws")
     options = parser.parse_args()
     laws = LAWS[:4] if options.quick else LAWS
-    solved(Limit(d=2, lam=0.9, G="exponential"), np.array([1.0]))  # type: ignore[arg-type]  # compiles
+    solved(Limit(d=2, lam=0.9, G="exponential"), np.array([1.0]))  # compiles
     table = Table(
         title=f"d = 2, λ = 0.9, T = {options.horizon:g}, 101 times, tolerance {TOLERANCE:g}; "
         "least of repeated solves, compilation left out"

@@ -149,6 +149,9 @@ def _plan_table(spec: SweepSpec, plan: Plan, workers: int) -> Table:
     table.add_row("replicas", f"{plan.missing_replicas} to compute, {stored} stored")
     table.add_row("batches", f"{len(plan.batches)}")
     table.add_row("time", f"about {_duration(plan.seconds / workers)} on {workers} workers")
+    if plan.distance_seconds > 0.0:
+        share = plan.distance_seconds / plan.seconds
+        table.add_row("distances", f"about {share:.0%} of that, at {spec.snapshots.size} snapshots")
     table.add_row("memory", f"about {_size(plan.memory)} a worker")
     table.add_row("arrays", f"{_size(plan.stored_bytes)} before compression")
     return table

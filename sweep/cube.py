@@ -47,7 +47,7 @@ class Layout:
     t, level
         Times and levels of the outputs.
     snapshot, age
-        Times and ages of the age snapshots; without snapshots `nu_cdf` is left out.
+        Times and ages of the age snapshots; without snapshots, what depends on them is left out.
     attributes
         Attributes of the whole, such as the title.
 
@@ -96,7 +96,7 @@ class Layout:
         return {
             name: variable
             for name, variable in GROUPS[group].items()
-            if snapshots or "age" not in variable.dims
+            if not variable.internal and (snapshots or "snapshot" not in variable.dims)
         }
 
 

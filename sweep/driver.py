@@ -16,7 +16,7 @@ from sweep.plan import Plan, make_plan
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.spec import SweepSpec, parse_spec, read_spec
 from sweep.store import Store
-from sweep.task import Outcome
+from sweep.task import Arrays, Outcome
 from sweep.work import warm_up
 
 #: A share of the run's time may go into refreshing results.nc while it goes on.
@@ -164,7 +164,7 @@ class _Driver:
     ) -> None:
         self.plan = plan
         self.store = store
-        self.scheduler = Scheduler(plan, lambda key: store.read("fluid", key)[1])
+        self.scheduler = Scheduler(plan, self._load_limit)
         self._progress = progress
         self._started = started
         self._refreshed, self._refresh_seconds = time.perf_counter(), 0.0
@@ -230,6 +230,9 @@ class _Driver:
         consolidate(self.store, layout(self.plan))
         self._refreshed = time.perf_counter()
         self._refresh_seconds = self._refreshed - begun
+
+    def _load_limit(self, key: str) -> Arrays:
+        return {name: values[0] for name, values in self.store.read("fluid", key)[1].items()}
 
     def _report(self, last: str) -> None:
         self._progress(

@@ -22,6 +22,8 @@ _SERVER_BYTES = 32
 _SNAPSHOT_BYTES = 40  # age and length of a server, and their sorted copy
 _WORKER_BYTES = 250_000_000
 _LIMIT_SECONDS = 0.2
+#: Prohorov distances and V at one snapshot: for any N, and for each server.
+_DISTANCE_SECONDS, _DISTANCE_SERVER_SECONDS = 0.05, 1e-6
 
 Item = tuple[Cell, tuple[int, ...]]
 
@@ -66,13 +68,19 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Estimated seconds of one core."""
+        limits = _LIMIT_SECONDS * len(self.missing_limits)
+        return limits + sum(self.batch_seconds(batch) for batch in self.batches)
+
+    @property
+    def distance_seconds(self) -> float:
+        """The part of `seconds` that goes into distances at snapshots."""
         horizon = float(self.spec.times[-1])
-        replicas = sum(
-            len(numbers) * replica_seconds(cell, horizon)
+        paths = sum(
+            len(numbers) * path_seconds(cell, horizon)
             for batch in self.batches
             for cell, numbers in batch.items
         )
-        return replicas + _LIMIT_SECONDS * len(self.missing_limits)
+        return sum(self.batch_seconds(batch) for batch in self.batches) - paths
 
     @property
     def memory(self) -> int:
@@ -86,6 +94,11 @@ class Plan:
             self.needed_replicas * self._replica_numbers() + len(self.limits) * self._replica_numbers()
         )
 
+    def batch_seconds(self, batch: Batch) -> float:
+        """Estimated seconds of one core for `batch`."""
+        horizon, snapshots = float(self.spec.times[-1]), self.spec.snapshots.size
+        return sum(len(numbers) * replica_seconds(cell, horizon, snapshots) for cell, numbers in batch.items)
+
     def batch_memory(self, batch: Batch) -> int:
         """Estimated bytes of a worker that computes `batch`."""
         servers = max(cell.N for cell, _ in batch.items)
@@ -94,7 +107,6 @@ class Plan:
 
     def batch_task(self, batch: Batch) -> Task:
         """Return the task that computes `batch`."""
-        horizon = float(self.spec.times[-1])
         first, numbers = batch.items[0]
         more = f" and {len(batch.items) - 1} more cells" if len(batch.items) > 1 else ""
         return Task(
@@ -102,7 +114,7 @@ class Plan:
             function=RUN_REPLICAS,
             payload={"items": batch.items, "seed": self.spec.seed, "grids": self._grids()},
             needs=batch.limits,
-            cost=sum(len(numbers) * replica_seconds(cell, horizon) for cell, numbers in batch.items),
+            cost=self.batch_seconds(batch),
             memory=self.batch_memory(batch),
         )
 
@@ -129,7 +141,8 @@ class Plan:
         spec = self.spec
         levels = spec.run.levels
         ages = spec.ages.size if spec.snapshots.size else 0
-        return spec.times.size * (2 * levels + 2) + spec.snapshots.size * levels * ages + 1
+        at_snapshot = levels * (ages + 2) + 1
+        return spec.times.size * (2 * levels + 2) + spec.snapshots.size * at_snapshot + 1
 
 
 def make_plan(
@@ -170,28 +183,33 @@ def make_plan(
         missing_limits=tuple(
             limit for key, limit in limits.items() if key in used and key not in stored_limits
         ),
-        batches=_batches(items, float(spec.times[-1]), workers),
+        batches=_batches(items, float(spec.times[-1]), spec.snapshots.size, workers),
         needed_replicas=len(cells) * len(wanted),
     )
 
 
-def replica_seconds(cell: Cell, horizon: float) -> float:
-    """Estimate the seconds of one replica: an event costs more where servers outgrow the cache."""
+def replica_seconds(cell: Cell, horizon: float, snapshots: int = 0) -> float:
+    """Estimate the seconds of one replica, compared with its limit at so many snapshots."""
+    return path_seconds(cell, horizon) + snapshots * (_DISTANCE_SECONDS + _DISTANCE_SERVER_SECONDS * cell.N)
+
+
+def path_seconds(cell: Cell, horizon: float) -> float:
+    """Estimate the seconds of one path: an event costs more where servers outgrow the cache."""
     events = cell.lam * cell.N * horizon * (cell.d + 2)
     nanoseconds = 8.0 + 6.0 * max(0.0, math.log10(cell.N / 1e5))
     return 5e-4 + 1e-9 * (events * nanoseconds + 2.0 * cell.N * horizon)
 
 
-def _batches(items: Sequence[Item], horizon: float, workers: int) -> tuple[Batch, ...]:
-    """Pack (cell, replicas) items in grid order into batches of about equal cost."""
-    total = sum(len(numbers) * replica_seconds(cell, horizon) for cell, numbers in items)
+def _batches(items: Sequence[Item], horizon: float, snapshots: int, workers: int) -> tuple[Batch, ...]:
+    """Pack (cell, replicas) items, limit by limit, into batches of about equal cost."""
+    total = sum(len(numbers) * replica_seconds(cell, horizon, snapshots) for cell, numbers in items)
     target = min(max(total / (workers * _BATCHES_A_WORKER), _SHORTEST), _LONGEST)
     batches: list[Batch] = []
     pending: list[Item] = []
     filled = 0.0
     by_limit = sorted(items, key=lambda item: item[0].limit.key)
     for cell, numbers in by_limit:
-        seconds = replica_seconds(cell, horizon)
+        seconds = replica_seconds(cell, horizon, snapshots)
         start = 0
         while start < len(numbers):
             room = max(1, int((target - filled) / seconds))

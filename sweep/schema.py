@@ -24,6 +24,7 @@ class Variable:
     units: str
     long_name: str
     dtype: str = "f8"
+    internal: bool = False  # kept in shards for later tasks, no part of results
 
 
 COORDINATES: Mapping[str, tuple[str, str]] = {
@@ -47,6 +48,11 @@ NETWORK: Mapping[str, Variable] = {
     "X": Variable(("t",), "1", "jobs per server, X^(N) / N"),
     "E": Variable(("t",), "1", "arrivals per server, E^(N) / N"),
     "S_sup": Variable((), "1", "sup over stored t and ℓ of |S^(N)_ℓ / N − S_ℓ|"),
+    "d_S": Variable(("snapshot",), "1", "distance d_𝕊 from the limit, sup over stored ℓ of d_P / ℓ"),
+    "d_P": Variable(("snapshot", "level"), "1", "Prohorov distance of ν^(N)_ℓ / N from ν_ℓ"),
+    "V": Variable(
+        ("snapshot", "level"), "1", "norm of residual lives, sup over r of |⟨Ḡ(·+r) / Ḡ, ν^(N)_ℓ / N − ν_ℓ⟩|"
+    ),
     "nu_cdf": Variable(
         ("snapshot", "level", "age"),
         "1",
@@ -66,6 +72,9 @@ FLUID: Mapping[str, Variable] = {
         "1",
         "limit mass of ages at most a at queues of length at least ℓ, ν_ℓ[0, a]",
     ),
+    "d_P_error": Variable(("snapshot", "level"), "1", "the limit's own share of d_P, estimated"),
+    "knot_age": Variable(("knot",), "mean service time", "ages between which ν_ℓ is linear", internal=True),
+    "knot_cdf": Variable(("snapshot", "level", "knot"), "1", "ν_ℓ[0, a] at the knots", internal=True),
 }
 
 #: What an invariant state consists of.

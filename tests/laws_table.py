@@ -1,20 +1,39 @@
-"""Laws under test and independent references for them, from scipy.stats."""
+"""Laws under test and independent references for them: scipy.stats, sums of exponentials, counting."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from scipy import stats
 
-from sweep.laws import LAWS, Law, parse_law
+from sweep.laws import LAWS, Law, PhaseType, Trace, parse_law
+
+
+class Exponentials:
+    """A law given by its survival function alone."""
+
+    def logsf(self, x: Any) -> Any:
+        return np.log(self.sf(x))
+
+    def isf(self, q: Any) -> Any:
+        low, high = np.zeros_like(q), np.full_like(q, 1e9)
+        for _ in range(200):
+            middle = (low + high) / 2.0
+            above = self.sf(middle) > q
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return high
 
 
 @dataclass(frozen=True)
-class BalancedMixture:
+class BalancedMixture(Exponentials):
     """Two exponentials of rates 2p and 2(1−p), mixed p : 1−p, from their moments alone."""
 
     scv: float
@@ -28,22 +47,30 @@ class BalancedMixture:
     def sf(self, x: Any) -> Any:
         return sum(share * part.sf(x) for share, part in self.parts)
 
-    def logsf(self, x: Any) -> Any:
-        return np.log(self.sf(x))
-
     def pdf(self, x: Any) -> Any:
         return sum(share * part.pdf(x) for share, part in self.parts)
 
     def var(self) -> float:
         return sum(share * part.moment(2) for share, part in self.parts) - 1.0
 
-    def isf(self, q: Any) -> Any:
-        low, high = np.zeros_like(q), np.full_like(q, 1e9)
-        for _ in range(200):
-            middle = (low + high) / 2.0
-            above = self.sf(middle) > q
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
-        return high
+
+@dataclass(frozen=True)
+class TwoInSuccession(Exponentials):
+    """Sum of two independent exponentials of rates `slow` < `fast`."""
+
+    slow: float
+    fast: float
+
+    def sf(self, x: Any) -> Any:
+        gap = self.fast - self.slow
+        return np.exp(-self.slow * x) * (1.0 - self.slow / gap * np.expm1(-gap * x))
+
+    def pdf(self, x: Any) -> Any:
+        gap = self.fast - self.slow
+        return -self.slow * self.fast / gap * np.exp(-self.slow * x) * np.expm1(-gap * x)
+
+    def var(self) -> float:
+        return self.slow**-2 + self.fast**-2
 
 
 def _weibull(shape: float) -> Any:
@@ -65,9 +92,27 @@ REFERENCES: dict[str, Any] = {
     **{f"weibull(shape={k:g})": _weibull(k) for k in (0.2, 0.5, 1.5, 3.0)},
     **{f"lognormal(sigma={s:g})": _lognormal(s) for s in (0.25, 1.0, 1.5, 3.0)},
     **{f"uniform(width={w:g})": stats.uniform(1.0 - w / 2.0, w) for w in (0.5, 1.0, 2.0)},
+    "phase_type(alpha=[1, 0, 0, 0], T=[[-4, 4, 0, 0], [0, -4, 4, 0], [0, 0, -4, 4], [0, 0, 0, -4]])": (
+        stats.erlang(4, scale=0.25)
+    ),
+    # p = 0.9 is scv = 41/9, and one phase is reached from the start alone.
+    "phase_type(alpha=[0.9, 0.1], T=[[-1.8, 0], [0, -0.2]])": BalancedMixture(41.0 / 9.0),
+    "phase_type(alpha=[0, 1], T=[[-5, 0], [1.25, -1.25]])": TwoInSuccession(1.25, 5.0),
+    # Rounds of two phases, half of them the last: Ḡ'(0) = 0, and T has the eigenvalues −4 ± √8.
+    "phase_type(alpha=[1, 0], T=[[-4, 4], [2, -4]])": TwoInSuccession(
+        4.0 - math.sqrt(8.0), 4.0 + math.sqrt(8.0)
+    ),
 }
-TEXTS = (*REFERENCES, "deterministic")
+TIMES = Path(__file__).parent / "reference" / "service_times.txt"
+TRACE = f"trace({TIMES})"
+TEXTS = (*REFERENCES, "deterministic", TRACE)
 LAW_OF: dict[str, Law] = {text: parse_law(text) for text in TEXTS}
+#: Law text → P(S > x), independently.
+SURVIVAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    **{text: reference.sf for text, reference in REFERENCES.items()},
+    "deterministic": lambda y: np.where(y < 1.0, 1.0, 0.0),
+    TRACE: lambda y: (np.loadtxt(TIMES) / 10.0 > np.asarray(y)[..., None]).mean(axis=-1),
+}
 
 #: Upper-tail probabilities at whose quantiles laws are compared.
 LEVELS = np.array([0.999, 0.95, 0.8, 0.5, 0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-4])
@@ -76,6 +121,47 @@ AGES = np.concatenate(
     [[0.0], np.geomspace(1e-8, 1e-2, 13), np.linspace(0.05, 3.0, 60), np.geomspace(3.5, 1e6, 25)]
 )
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+_FILES = tempfile.TemporaryDirectory()
+
+
+def trace_of(numbers: list[float]) -> Trace:
+    """The law of these numbers, written to a file."""
+    text = "\n".join(map(repr, numbers))
+    path = Path(_FILES.name) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
+    path.write_text(text)
+    return Trace(path=str(path))
+
+
+def _phase_type(rates: list[float], zeros: list[bool]) -> PhaseType:
+    """Phases that all lead on to the next, the last to completion, with more ways where `zeros` allows."""
+    size = math.isqrt(len(rates))
+    free = np.where(np.reshape(zeros, (size, size)), 0.0, np.reshape(rates, (size, size)))
+    ahead = np.eye(size, k=1) * np.reshape(rates, (size, size))
+    T = np.where(np.eye(size, dtype=bool), 0.0, np.maximum(free, ahead))
+    exits = np.diag(free).copy()
+    exits[-1] = rates[-1]
+    T -= np.diag(T.sum(axis=1) + exits)
+    alpha = np.full(size, 1.0 / size)
+    T *= alpha @ np.linalg.solve(-T, np.ones(size))
+    return PhaseType(alpha=alpha, T=T)
+
+
+def phase_types() -> st.SearchStrategy[PhaseType]:
+    """One to four phases, rates over six decades."""
+    return st.sampled_from([1, 4, 9, 16]).flatmap(
+        lambda size: st.builds(
+            _phase_type,
+            st.lists(st.floats(1e-3, 1e3), min_size=size, max_size=size),
+            st.lists(st.booleans(), min_size=size, max_size=size),
+        )
+    )
+
+
+def traces() -> st.SearchStrategy[Trace]:
+    """Up to twenty numbers over six decades."""
+    return st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20).map(trace_of)
 
 
 def laws() -> st.SearchStrategy[Law]:
@@ -90,4 +176,7 @@ def laws() -> st.SearchStrategy[Law]:
         }
         return st.fixed_dictionaries(numbers).map(lambda values: law(**values))
 
-    return st.sampled_from(sorted(LAWS)).flatmap(lambda name: build(LAWS[name]))
+    special = {"phase_type": phase_types, "trace": traces}
+    return st.sampled_from(sorted(LAWS)).flatmap(
+        lambda name: special[name]() if name in special else build(LAWS[name])
+    )

@@ -1,4 +1,4 @@
-"""Engines leave no process behind, however their driver ends, and say why when their workers or Ray do not start."""
+"""Engines leave no process behind, however their driver ends, and say why when nothing starts."""
 
 from __future__ import annotations
 

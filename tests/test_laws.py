@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, special
 
 from sweep.laws import LAWS, Law, parse_law
-from tests.laws_table import AGES, LAW_OF, LEVELS, NODES, REFERENCES, TEXTS, WEIGHTS, laws
+from tests.laws_table import AGES, LAW_OF, LEVELS, NODES, REFERENCES, SURVIVAL, TEXTS, WEIGHTS, laws
 
 FUNCTIONS = (
     "survival",
@@ -224,7 +224,7 @@ def test_variance_is_twice_the_area_under_the_integrated_tail_less_one(text: str
 @pytest.mark.parametrize("text", TEXTS)
 def test_weights_of_small_cells_keep_the_stated_accuracy(text: str) -> None:
     law = LAW_OF[text]
-    survival = REFERENCES[text].sf if text in REFERENCES else lambda y: np.where(y < 1.0, 1.0, 0.0)
+    survival = SURVIVAL[text]
     h = 1e-3
     for a in (h, 10 * h, 0.3, 0.8, 1.1, 1.7, 10.0, 50.0):
         if any(a < age < a + h for age in law.breakpoints):
@@ -240,7 +240,7 @@ def test_weights_of_small_cells_keep_the_stated_accuracy(text: str) -> None:
 @pytest.mark.parametrize("h", [1e-3, 1e-7])
 def test_first_cell_keeps_its_relative_accuracy_at_any_width(text: str, h: float) -> None:
     # ∫_0^h Ḡ(y) (h − y) dy = h² ∫_0^∞ Ḡ(h e^{−w}) (1 − e^{−w}) e^{−w} dw, smooth for singular origins too.
-    survival = REFERENCES[text].sf if text in REFERENCES else np.ones_like
+    survival = SURVIVAL[text]
     edges = np.linspace(0.0, 40.0, 161)
     half, middle = np.diff(edges)[:, None] / 2.0, (edges[1:] + edges[:-1])[:, None] / 2.0
     shrink = np.exp(-(middle + half * NODES))

@@ -19,7 +19,7 @@ from tests.laws_table import LAW_OF, TEXTS, laws
 
 CHOICES = (
     "choices: exponential, erlang(k=), gamma(shape=), hyperexponential(scv=), lomax(beta=), pareto(beta=), "
-    "weibull(shape=), lognormal(sigma=), uniform(width=), deterministic"
+    "weibull(shape=), lognormal(sigma=), uniform(width=), deterministic, phase_type(alpha=, T=), trace(path)"
 )
 LOMAX = "lomax(beta=) with beta a number above 1 and up to 1000000"
 

@@ -34,6 +34,7 @@ EXAMPLES = {
     "lognormal": "lognormal(sigma=1.5)",
     "uniform": "uniform(width=1)",
     "deterministic": "deterministic",
+    "phase_type": "phase_type(alpha=[1, 0], T=[[-2, 1], [0, -1]])",
 }
 
 
@@ -256,18 +257,32 @@ def bits(laws: list[str], **environment: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def native_bits() -> dict[str, str]:
-    assert set(EXAMPLES) >= set(LAWS), "a new law needs an example here"
-    return bits(list(EXAMPLES.values()))
+def every_law(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """One law of each kind; that of a trace needs a file."""
+    file = tmp_path_factory.mktemp("laws") / "trace.txt"
+    file.write_text("0.3\n1.1\n0.7\n4.2\n0.9\n")
+    assert {*EXAMPLES, "trace"} == set(LAWS), "each law needs an example here"
+    return [*EXAMPLES.values(), f"trace({file})"]
 
 
-def test_bits_do_not_depend_on_vector_units(native_bits: dict[str, str]) -> None:
-    plain = bits(list(EXAMPLES.values()), NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR")
-    assert plain == native_bits
+@pytest.fixture(scope="module")
+def native_bits(every_law: list[str]) -> dict[str, str]:
+    return bits(every_law)
 
 
-def test_bits_do_not_depend_on_compilation(native_bits: dict[str, str]) -> None:
-    assert bits(list(EXAMPLES.values()), NUMBA_DISABLE_JIT="1") == native_bits
+def test_bits_do_not_depend_on_vector_units(every_law: list[str], native_bits: dict[str, str]) -> None:
+    assert bits(every_law, NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native_bits
+
+
+def test_bits_do_not_depend_on_compilation(every_law: list[str], native_bits: dict[str, str]) -> None:
+    assert bits(every_law, NUMBA_DISABLE_JIT="1") == native_bits
+
+
+def test_every_law_gives_the_same_path_from_small_buffers(every_law: list[str]) -> None:
+    for law in every_law:
+        cell = Cell(N=10, d=2, lam=0.9, G=law, arrivals=law)
+        small, large = path(cell, block=5).arrays(AGES), path(cell).arrays(AGES)
+        assert all(np.array_equal(small[name], large[name]) for name in small), law
 
 
 GOOD: dict[str, Any] = {"N": 10, "d": 2, "lam": 0.9, "G": "exponential", "times": [0.0, 1.0], "seed": 1}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sweep.cell import Limit
 from sweep.laws import Erlang, Exponential, Hyperexponential, Law
+from sweep.laws import PhaseType as PhaseTypeLaw
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +63,11 @@ def phase_type(law: Law) -> PhaseType:
         # Balanced means: rates 2p and 2q with p + q = 1 and E S² = 1/(2pq) = 1 + scv.
         p = 0.5 + math.sqrt(0.25 - 0.5 / (1.0 + law.scv))
         return PhaseType(np.array([p, 1.0 - p]), np.diag([-2.0 * p, -2.0 * (1.0 - p)]))
-    raise TypeError(f"law must be exponential, erlang or hyperexponential, got {law}")
+    if isinstance(law, PhaseTypeLaw):
+        start, generator = np.array(law.alpha, dtype=np.float64), np.array(law.T, dtype=np.float64)
+        mean = float(-start @ np.linalg.solve(generator, np.ones(start.size)))
+        return PhaseType(start / start.sum(), mean * generator)
+    raise TypeError(f"law must be exponential, erlang, hyperexponential or phase_type, got {law}")
 
 
 def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floats]:

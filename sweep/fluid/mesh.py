@@ -19,6 +19,8 @@ _MOST = 2048
 _MOST_FOR_TIMES = 400
 #: How much finer the base grid is if values between nodes are asked for.
 _FINER = 4
+#: More breakpoints than these, as of a trace, are not met one by one.
+_MANY = 16
 #: A kink of generation m, at a sum of m breakpoints, is a jump of the derivative of order m or m + 1.
 _GENERATIONS = 6
 #: Relative distance below which two times are one.
@@ -99,26 +101,30 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     inside cells: weights stay exact, and the order falls in the single cells concerned.
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
+    met = breakpoints if len(breakpoints) <= _MANY else []
+    wanted = [*met, *(mark for mark in marks if mark > 0.0)]
     steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
     longest = min(_LONGEST, max(1.0 / steepest, horizon / _MOST), horizon / 16.0)
-    wanted = [*breakpoints, *(mark for mark in marks if mark > 0.0)]
-    for group, most in ((wanted, _MOST_FOR_TIMES), (breakpoints, _MOST), (breakpoints[:1], _MOST)):
-        common = common_step(group)
-        if common >= horizon / most:
-            step = common / math.ceil(common / longest - _SAME)
-            break
-    else:
-        step = horizon / math.ceil(horizon / longest - _SAME)
+    step = _base_step(wanted, met, horizon, longest)
     if between or not _are_nodes(wanted, step):
         step /= _FINER
     count = math.ceil(horizon / step - _SAME)
     power = layer_power(limit)
     replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
     layer = power * replaced
-    aligned = all(abs(age / step - round(age / step)) <= 1e-6 for age in breakpoints)
-    return Mesh(
-        step, count - replaced + layer, find_kinks(limit, breakpoints, horizon), layer, power, aligned
-    )
+    kinks = find_kinks(limit, met, horizon)
+    return Mesh(step, count - replaced + layer, kinks, layer, power, _are_nodes(breakpoints, step))
+
+
+def _base_step(
+    wanted: Sequence[float], breakpoints: Sequence[float], horizon: float, longest: float
+) -> float:
+    groups = ((wanted, _MOST_FOR_TIMES), (breakpoints, _MOST), (breakpoints[:1], _MOST))
+    for group, most in groups:
+        common = common_step(group)
+        if common >= horizon / most:
+            return common / math.ceil(common / longest - _SAME)
+    return horizon / math.ceil(horizon / longest - _SAME)
 
 
 def _are_nodes(times: Sequence[float], step: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from sweep.laws.base import Law
 from sweep.laws.bounded import Deterministic, Uniform
 from sweep.laws.exponential import Exponential, Hyperexponential
+from sweep.laws.frozen import FrozenDistribution, from_scipy
 from sweep.laws.gamma import Erlang, Gamma
 from sweep.laws.parameters import NUMBER
 from sweep.laws.phase import PhaseType
@@ -92,15 +93,15 @@ def parse_law(text: str, field: str = "G") -> Law:
         raise ValueError(f"{field} must be a possible law, got {shown}: {error}") from None
 
 
-def as_law(value: str | Law, field: str = "G") -> Law:
-    """Return a law from its text or from itself.
+def as_law(value: str | Law | FrozenDistribution, field: str = "G") -> Law:
+    """Return a law from its text, from itself, or from a frozen scipy.stats distribution of such a law.
 
     Raises
     ------
     TypeError
-        Neither text nor a law.
+        None of these.
     ValueError
-        Text that `parse_law` refuses.
+        Text that `parse_law` refuses, or a distribution that is no law here or has another mean than 1.
 
     Examples
     --------
@@ -109,7 +110,11 @@ def as_law(value: str | Law, field: str = "G") -> Law:
     >>> as_law("deterministic") == as_law(as_law("deterministic"))
     True
     """
-    return value if isinstance(value, Law) else parse_law(value, field)
+    if isinstance(value, Law):
+        return value
+    if isinstance(value, FrozenDistribution):
+        return from_scipy(value, field)
+    return parse_law(value, field)
 
 
 def _path(inner: str) -> str:

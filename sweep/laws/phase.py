@@ -40,10 +40,10 @@ class PhaseType(Law):
 
     Examples
     --------
-    >>> law = PhaseType(alpha=[0.5, 0.5], T=[[-2, 1], [0, -1]])
+    >>> PhaseType(alpha=[0.5, 0.5], T=[[-2, 0], [0, -1]])
     Traceback (most recent call last):
     ...
-    ValueError: T must give mean 1, got mean 1.25: multiply T by 1.25
+    ValueError: T must give mean 1, got mean 0.75: multiply T by 0.75
     >>> law = PhaseType(alpha=[1, 0], T=[[-2, 2], [0, -2]])
     >>> str(law), law.variance, law.origin_exponent
     ('phase_type(alpha=[1, 0], T=[[-2, 2], [0, -2]])', 0.5, 2.0)
@@ -166,7 +166,7 @@ class PhaseType(Law):
 
 
 class _Chain(NamedTuple):
-    """Start, sub-generator and completion rates at mean 1; the mean as given; mean residual times by phase."""
+    """Start, sub-generator and completion rates at mean 1; the given mean; mean time left by phase."""
 
     start: Decimals
     generator: Decimals
@@ -186,7 +186,7 @@ def _chain(alpha: Vector, T: Matrix) -> _Chain:
         np.fill_diagonal(generator, -(generator.sum(axis=1) + exits))
         ones = np.array([Decimal(1)] * len(alpha), dtype=object)
         residual = solve(-generator, ones)
-        mean = start @ residual
+        mean: Decimal = sum(start * residual, Decimal(0))
         return _Chain(start, generator * mean, exits * mean, mean, residual / mean)
 
 
@@ -246,7 +246,7 @@ def _check_entries(alpha: Vector, T: Matrix) -> None:
     size = len(alpha)
     if len(T) != size or len(T[0]) != size:
         raise ValueError(
-            f"T must have as many rows and columns as alpha has entries, got {len(T)} × {len(T[0])} with {size}"
+            f"T must have a row and a column for each entry of alpha, got {len(T)} × {len(T[0])} with {size}"
         )
     for share in alpha:
         if share != 0.0 and not 1e-12 <= share <= 1.0:

@@ -1,9 +1,9 @@
 """The semigroup e^{Tx} of a sub-generator T, applied to a start to full relative accuracy at every age.
 
-Writing x = r + Σ 2^j h over the binary digits of ⌊x/h⌋, a start α is carried over r by uniformisation and over each
-2^j h by one product with e^{T 2^j h}. The latter matrices come from repeated squaring in decimal arithmetic of
-`_DIGITS` digits, so that no error doubles with the age, and are rounded once. All sums have non-negative terms: with
-a = α e^{Tx}, F = 1 − a 1, I = ∫_0^x Ḡ and J = ∫_0^x I,
+Writing x = r + Σ 2^j h over the binary digits of ⌊x/h⌋, a start α is carried over r by uniformisation and
+over each 2^j h by one product with e^{T 2^j h}. Those matrices come from repeated squaring in decimal
+arithmetic of `_DIGITS` digits, so that errors which double with the age stay far below a double's, and are
+rounded once. All sums have non-negative terms: with a = α e^{Tx}, F = 1 − a 1, I = ∫_0^x Ḡ and J = ∫_0^x I,
 
     F(x + y) = F(x) + a f(y),   I(x + y) = I(x) + a u(y),   J(x + y) = J(x) + y I(x) + a w(y),
 
@@ -30,8 +30,8 @@ Decimals = NDArray[Any]
 _DIGITS = 60
 #: Terms of e^z, z ≤ 1/2, to `_DIGITS` digits and to those of a double.
 _TERMS, _FLOAT_TERMS = 45, 18
-#: Binary exponents of e^{T 2^j h} from which its entries may be too far apart for doubles, and from which the decay
-#: is a power to eighteen digits of its logarithm.
+#: Binary exponents of e^{T 2^j h}: below the first its entries may be too far apart for doubles, below the
+#: second the decay is a power to eighteen digits of its logarithm.
 _DEEP, _LAST = -(2**16), -(2**62)
 #: Steps after which an age is taken by its quotient alone, so that none overflows.
 _MOST = 2.0**1000
@@ -115,7 +115,8 @@ class _Level:
             matrix, gone, integral, double = self.exact
 
             def later(vector: Decimals) -> Decimals:
-                return (matrix @ vector) * unscaled
+                product: Decimals = (matrix @ vector) * unscaled
+                return product
 
             return _level(
                 2.0 * self.width,
@@ -132,7 +133,8 @@ class _Level:
 def _level(width: float, exponent: int, exact: _Precise) -> _Level:
     shift = _magnitude(exact.matrix)
     exact = exact._replace(matrix=exact.matrix / Decimal(2) ** shift)
-    return _Level(width, exponent + shift, *(part.astype(np.float64) for part in exact), exact)
+    matrix, gone, integral, double = (part.astype(np.float64) for part in exact)
+    return _Level(width, exponent + shift, matrix, gone, integral, double, exact)
 
 
 @final
@@ -208,9 +210,10 @@ class Semigroup:
         raise AssertionError("unreachable")
 
     def _follow(self, state: State, x: FloatArray, steps: FloatArray, j: int) -> None:
-        """Carry masses over `steps` steps of level `j` in decimal arithmetic: doubles cannot hold all of them.
+        """Carry masses over `steps` steps of level `j` in decimal arithmetic, in place.
 
-        Phases of one rate keep masses in ratios like powers of the age, which all count in later steps.
+        Phases of one rate keep masses in ratios like powers of the age, which all count in later steps and
+        may be further apart than doubles are.
         """
         for index in np.flatnonzero(steps).tolist():
             with precise():
@@ -227,6 +230,7 @@ class Semigroup:
                         break
                     left, last = left // 2, last + 1
             excess = max(x[index] / _MOST / self._width, 1.0)
+            state.gone[index] = state.integral[index] = 1.0
             state.mass[index] = mass.astype(np.float64)
             state.exponent[index] = (state.exponent[index] + float(exponent)) * excess
 
@@ -254,7 +258,7 @@ def _advance(state: State, index: NDArray[np.intp], level: _Level) -> None:
 
 
 def _polynomial(coefficients: FloatArray, z: FloatArray) -> FloatArray:
-    total = coefficients[-1] + np.zeros_like(z)
+    total: FloatArray = coefficients[-1] + np.zeros_like(z)
     for coefficient in coefficients[-2::-1]:
         total = total * z + coefficient
     return total
@@ -262,7 +266,8 @@ def _polynomial(coefficients: FloatArray, z: FloatArray) -> FloatArray:
 
 def _magnitude(values: Decimals) -> int:
     """Return the binary exponent of the largest value, to within 4."""
-    return math.floor(max(values.ravel()).adjusted() * math.log2(10.0))
+    largest: Decimal = max(values.ravel())
+    return math.floor(largest.adjusted() * math.log2(10.0))
 
 
 def _identity(size: int) -> Decimals:

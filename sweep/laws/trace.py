@@ -29,19 +29,20 @@ class _Steps(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trace(Law):
-    """Law of a number drawn from those of a file (`path`), each divided by their mean.
+    r"""Law of a number drawn from those of a file (`path`), each divided by their mean.
 
-    The file holds positive numbers: text, one a line, where blank lines and all from `#` on are skipped, or an
-    .npy array; at most a million. It is read when the law is made; the numbers then travel with the law, 8 bytes
-    each. Equality, hash and `identity` are those of the numbers, whatever their order and the path. The text keeps
-    the path, as seen from the working directory. `atoms` and `breakpoints` list every distinct value, so for many
-    of them (0.1 µs each at first use) solvers that treat jumps one by one are slow; samples are not.
+    The file holds positive numbers, at most a million: text, one a line, where blank lines and all from `#`
+    on are skipped, or an .npy array. It is read when the law is made; the numbers then travel with the law,
+    8 bytes each. Equality, hash and `identity` are those of the numbers, whatever their order and the path.
+    The text keeps the path, as seen from the working directory. Samples and functions of age cost the same
+    for many numbers as for few, but `atoms` and `breakpoints` list every distinct one, and what treats jumps
+    one by one is slow then.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-    ...     file.write("1\\n1\\n4  # seconds\\n") and file.flush()
+    ...     file.write("1\n1\n4  # seconds\n") and file.flush()
     ...     law = Trace(path=file.name)
     >>> law.atoms, law.variance
     (((0.5, 0.6666666666666666), (2.0, 0.3333333333333333)), 0.5)
@@ -205,7 +206,7 @@ def _check_path(path: Any) -> str:
 
 
 def _running_sums(terms: Iterable[float]) -> FloatArray:
-    """Return the sums of the first 0, 1, 2, … terms, with what each addition rounds off carried along (Neumaier)."""
+    """Return the sums of the first 0, 1, 2, … terms, what additions round off carried along (Neumaier)."""
     total, lost, sums = 0.0, 0.0, [0.0]
     for term in terms:
         larger = total + term

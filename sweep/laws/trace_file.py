@@ -28,13 +28,14 @@ def read_numbers(path: str) -> FloatArray:
     Parameters
     ----------
     path
-        Text with one number a line, where blank lines and all from `#` on are skipped; or an array if the name
-        ends in .npy, of any shape.
+        Text with one number a line, where blank lines and all from `#` on are skipped; or an array of any
+        shape, if the name ends in .npy.
 
     Raises
     ------
     ValueError
-        The file is missing, unreadable or without numbers, holds more than a million, or one that is not positive.
+        The file is missing, unreadable or without numbers, or holds more than a million or one that is not
+        positive.
 
     Examples
     --------
@@ -48,8 +49,8 @@ def read_numbers(path: str) -> FloatArray:
         return _read(os.path.abspath(path), path, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise ValueError(
-            f"path must name a readable file, got {path!r}: {error.strerror}; a relative path starts from the "
-            f"working directory, here {os.getcwd()!r}"
+            f"path must name a readable file, got {path!r}: {error.strerror}; a relative path starts from "
+            f"{os.getcwd()!r}"
         ) from None
 
 
@@ -92,8 +93,8 @@ def _read_lines(path: str) -> Iterator[float]:
                 number = float(text) if NUMBER.fullmatch(text) else 0.0
                 if not _LEAST <= number <= _MOST:
                     raise ValueError(
-                        f"{path} line {index} must be {_RULE}, got {text[:_SHOWN]!r}: correct it, leave it out or "
-                        "put # before it"
+                        f"{path} line {index} must be {_RULE}, got {text[:_SHOWN]!r}: correct it, leave it "
+                        "out or put # before it"
                     )
                 found += 1
                 if found > LARGEST:

@@ -299,7 +299,7 @@ class _Supply:
             used[2] = 0
 
     def _route(self) -> int:
-        """Fill the rows of targets, as many as the words at hand give; draw more only when these give none."""
+        """Fill the rows of targets as far as the words at hand last; draw more only if they give none."""
         while True:
             rows, spent = kernels.route(self._routing, self._rest, self.draws.targets, self._order)
             self._rest = self._rest[spent:]

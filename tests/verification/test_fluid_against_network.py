@@ -46,8 +46,8 @@ def replicas(cell: Cell, count: int) -> list[Arrays]:
 def network(law: str, initial: str) -> tuple[Arrays, Arrays]:
     """Mean over replicas of a million servers, and its standard error from many networks of ten thousand.
 
-    The standard deviation of N servers is N^(−1/2) times a constant, to relative O(1/N). From 100 replicas it is
-    known to 7 per cent, from the 8 large ones it would be to 27: |z| ≤ 4 would then mean little.
+    The standard deviation of N servers is N^(−1/2) times a constant, to relative O(1/N). From 100 replicas it
+    is known to 7 per cent, from the 8 large ones it would be to 27: |z| ≤ 4 would then mean little.
     """
     common = {"d": 2, "lam": 0.9, "G": law, "initial": initial}
     large = replicas(Cell(N=N, **common), REPLICAS)

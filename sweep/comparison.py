@@ -1,0 +1,94 @@
+"""How far a path of the network is from its limit: in queue lengths, and in ages at the snapshots."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.cell import Limit
+from sweep.distances import Atoms, PiecewiseLinear, grid_error, level_distances, residual_norm
+from sweep.laws import Law
+from sweep.network.simulate import Path
+from sweep.task import Arrays
+
+Floats = NDArray[np.float64]
+#: Ages at which the limit's ν_ℓ is kept for distances: equally spaced, and denser towards 0, where a
+#: density may be singular.
+_EQUAL, _GEOMETRIC, _YOUNGEST = 768, 256, 1e-6
+#: Kinks of ν_ℓ lie where sums of this many breakpoints of the law do, or as long before the snapshot.
+_GENERATIONS = 4
+#: Laws with more breakpoints are as good as smooth.
+_FEW = 16
+#: A possible jump is enclosed by two ages this share apart.
+_JUMP = 1e-6
+
+
+def knots(limit: Limit, snapshots: Floats) -> Floats:
+    """Return the ages, shape (knot,), last inf, between which ν_ℓ may be taken as linear at the snapshots."""
+    grids = [np.array([0.0])]
+    for time in snapshots[snapshots > 0.0].tolist():
+        kinks = {0.0}
+        breakpoints = limit.G.breakpoints if len(limit.G.breakpoints) <= _FEW else ()
+        for _ in range(_GENERATIONS):
+            kinks |= {a + b for a, b in itertools.product(kinks, breakpoints) if a + b <= time}
+        special = np.array(sorted(kinks | {time - age for age in kinks}))
+        special = special[special > 0.0]
+        equal = np.arange(1, _EQUAL + 1) * (time / _EQUAL)
+        ratio = (_YOUNGEST / time) ** (1.0 / _GEOMETRIC)
+        geometric = time * np.array([ratio**k for k in range(_GEOMETRIC)])
+        grids += [equal, geometric, special, special * (1.0 - _JUMP)]
+    return np.append(np.unique(np.concatenate(grids)), math.inf)
+
+
+def measures(limit: Arrays) -> list[list[PiecewiseLinear]]:
+    """Return the limit's ν_ℓ by snapshot and level, from what `solve_limit` keeps of it."""
+    return [[PiecewiseLinear(limit["knot_age"], cdf) for cdf in levels] for levels in limit["knot_cdf"]]
+
+
+def limit_error(nu: Sequence[Sequence[PiecewiseLinear]], S_error: float) -> Floats:
+    """Return the limit's own share of a Prohorov distance, shape (snapshot, level).
+
+    It is the distance that leaving out every other knot makes, plus the error of masses.
+    """
+    return np.array([[grid_error(measure) + S_error for measure in levels] for levels in nu])
+
+
+def compare(
+    law: Law, path: Path, S: Floats, limit: Arrays, nu: Sequence[Sequence[PiecewiseLinear]]
+) -> Mapping[str, Floats]:
+    """Return the distances of one path from its limit.
+
+    Parameters
+    ----------
+    law
+        The service law.
+    path
+        The simulated path.
+    S
+        Its S^(N)/N, shape (t, level).
+    limit
+        Arrays of the limit: S (t, level).
+    nu
+        The limit's measures of ages by snapshot and level.
+
+    Returns
+    -------
+    dict
+        S_sup, a scalar; with snapshots also d_P and V of shape (snapshot, level) and d_S (snapshot,).
+    """
+    distances = {"S_sup": np.max(np.abs(S - limit["S"]))}
+    if not nu:
+        return distances
+    d_P, V = [], []
+    for k, levels in enumerate(nu):
+        age, length = path.ages[k], path.lengths[k]
+        empirical = [Atoms(age[length >= level], 1.0 / length.size) for level in range(1, len(levels) + 1)]
+        d_P.append(level_distances(empirical, levels))
+        V.append([residual_norm(law, a, b).value for a, b in zip(empirical, levels, strict=True)])
+    distances["d_P"], distances["V"] = np.array(d_P), np.array(V)
+    distances["d_S"] = np.max(distances["d_P"] / np.arange(1, len(nu[0]) + 1), axis=1)
+    return distances

@@ -1,0 +1,172 @@
+"""Compiled loops of the heavy-traffic limit: steps of the density in cells, and of reflected particles by rank.
+
+Cells of width h hold the masses u_j of (jh, (j+1)h); v at node j is the mass of the cells from j on. With
+F(v) = b1 v + b0 v^ell and D = σ²/2, the mass of cell j has the mean drift of the ranks it covers,
+P_j = (F(v_j) − F(v_{j+1}))/(v_j − v_{j+1}), and jumps one cell up or down at the rates
+
+    R_j = (D/h²)(1 + q_j/2)²,   L_j = (D/h²)(1 − q_j/2)²,   q_j = h P_j / (2D):
+
+the drift is exactly P_j, the diffusion D (1 + q_j²/4), and no rate is negative whatever h is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+
+
+class Model(NamedTuple):
+    """Drift b1 + b0 ell v^{ell−1} and diffusion D = σ²/2."""
+
+    b1: float
+    b0: float
+    ell: int
+    D: float
+
+
+class Scratch(NamedTuple):
+    """Rows that a step overwrites: `v` and `guess` of one item a node, the others of one a cell."""
+
+    v: Floats
+    guess: Floats
+    up: Floats
+    down: Floats
+    pivot: Floats
+    row: Floats
+    left: Floats
+    whole: Floats
+    half: Floats
+    halves: Floats
+
+
+@njit(**_OPTIONS)
+def mean_drift(model: Model, above: float, below: float) -> Any:
+    """Return (F(above) − F(below))/(above − below), written as a sum so that the two may be equal."""
+    power, total = 1.0, 0.0
+    for _ in range(model.ell):
+        total = total * below + power
+        power *= above
+    return model.b1 + model.b0 * total
+
+
+@njit(**_OPTIONS)
+def cumulate(u: Floats, v: Floats) -> None:
+    """Set v, one item longer than u, to the mass of the cells from each node on; it never increases."""
+    v[u.size] = 0.0
+    for j in range(u.size - 1, -1, -1):
+        v[j] = v[j + 1] + u[j]
+
+
+@njit(**_OPTIONS)
+def set_rates(model: Model, v: Floats, h: float, dt: float, up: Floats, down: Floats) -> None:
+    """Set dt R_j and dt L_j of every cell from the node values v."""
+    base, scale = dt * model.D / (h * h), 0.25 * h / model.D
+    for j in range(v.size - 1):
+        half = scale * mean_drift(model, v[j], v[j + 1])
+        up[j] = base * (1.0 + half) * (1.0 + half)
+        down[j] = base * (1.0 - half) * (1.0 - half)
+
+
+@njit(**_OPTIONS)
+def predict(model: Model, h: float, dt: float, s: Scratch) -> None:
+    """Set `s.guess` to the node values after dt, by one Newton step of backward Euler from `s.v`.
+
+    `s.up` and `s.down` are the rates at `s.v`. In the matrix, node i sends to its neighbours what diffusion
+    and F'(v_i) carry: an M-matrix for any dt. Only rates are made of the guess, so it need not be monotone.
+    """
+    v, n = s.v, s.v.size - 1
+    sent, kept = 0.0, 0.0
+    for i in range(1, n):
+        drift = 0.5 * dt / h * mean_drift(model, v[i], v[i])
+        right = max(0.5 * (s.up[i] + s.down[i]) + drift, 0.0)
+        left = max(0.5 * (s.up[i - 1] + s.down[i - 1]) - drift, 0.0)
+        share = sent / s.pivot[i - 1] if i > 1 else 0.0
+        flow = s.up[i - 1] * (v[i - 1] - v[i]) - s.down[i] * (v[i] - v[i + 1])
+        kept = flow + share * kept
+        s.pivot[i] = 1.0 + right + left * (1.0 - share)
+        s.row[i], s.left[i] = kept, left
+        sent = right
+    s.guess[0], s.guess[n] = v[0], 0.0
+    step = 0.0
+    for i in range(n - 1, 0, -1):
+        incoming = s.left[i + 1] * step if i < n - 1 else 0.0
+        step = (s.row[i] + incoming) / s.pivot[i]
+        s.guess[i] = min(max(v[i] + step, 0.0), v[0])
+
+
+@njit(**_OPTIONS)
+def settle(u: Floats, s: Scratch, out: Floats) -> None:
+    """Solve u = (1 − dt A) out for the chain with rates `s.up`, `s.down`; the outermost cells reflect.
+
+    Columns of 1 − dt A sum to 1. The elimination has no subtraction (W. Grassmann, M. Taksar and D. Heyman,
+    Regenerative analysis and steady state distributions for Markov chains, 1985): no mass is negative.
+    """
+    n = u.size
+    inverse, back, row = 1.0, 0.0, 0.0
+    for j in range(n):
+        if j > 0:
+            back = s.down[j] * (1.0 + back) * inverse
+            row = u[j] + s.up[j - 1] * inverse * row
+        else:
+            row = u[0]
+        inverse = 1.0 / (1.0 + back + (s.up[j] if j < n - 1 else 0.0))
+        s.row[j], s.pivot[j] = row, inverse
+    out[n - 1] = s.row[n - 1] * s.pivot[n - 1]
+    for j in range(n - 2, -1, -1):
+        out[j] = (s.row[j] + s.down[j + 1] * out[j + 1]) * s.pivot[j]
+
+
+@njit(**_OPTIONS)
+def step_backward(model: Model, u: Floats, h: float, dt: float, s: Scratch, out: Floats) -> None:
+    """Set `out` to the masses one step of backward Euler later: first order in dt, positive, conservative.
+
+    The rates are those of the predicted end of the step. Linearised at a steady state this is backward Euler
+    itself, hence stable for every dt.
+    """
+    cumulate(u, s.v)
+    set_rates(model, s.v, h, dt, s.up, s.down)
+    predict(model, h, dt, s)
+    set_rates(model, s.guess, h, dt, s.up, s.down)
+    settle(u, s, out)
+
+
+@njit(**_OPTIONS)
+def correct(u: Floats, s: Scratch) -> None:
+    """Set u to `s.halves` + C(`s.halves` − `s.whole`), C = 1 wherever that is not negative.
+
+    Otherwise what a cell would lose to its neighbours is scaled down to what it holds (S. Zalesak, Fully
+    multidimensional flux-corrected transport algorithms for fluids, 1979): mass is conserved.
+    """
+    n = u.size
+    s.v[n] = 0.0
+    for j in range(n - 1, 0, -1):
+        s.v[j] = s.v[j + 1] + (s.halves[j] - s.whole[j])
+    s.v[0] = 0.0
+    for j in range(n):
+        lost = max(-s.v[j], 0.0) + max(s.v[j + 1], 0.0)
+        s.row[j] = s.halves[j] / lost if lost > s.halves[j] else 1.0
+    carried = 0.0
+    for j in range(n):
+        moved = s.v[j + 1]
+        if j < n - 1:
+            moved *= s.row[j] if moved > 0.0 else s.row[j + 1]
+        u[j] = max(s.halves[j] + carried - moved, 0.0)
+        carried = moved
+
+
+@njit(**_OPTIONS)
+def march(model: Model, u: Floats, h: float, steps: Floats, s: Scratch) -> None:
+    """Advance u by each of `steps`: backward Euler once and in halves, extrapolated to second order."""
+    for dt in steps:
+        step_backward(model, u, h, dt, s, s.whole)
+        step_backward(model, u, h, 0.5 * dt, s, s.half)
+        step_backward(model, s.half, h, 0.5 * dt, s, s.halves)
+        correct(u, s)
