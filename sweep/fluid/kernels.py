@@ -75,10 +75,10 @@ def march(
     Notes
     -----
     One step is the trapezoidal rule along characteristics,
-    Q' = V + ½h c'_ℓ (Q'_{ℓ−1} − Q'_ℓ) with V = Q + ½h c_ℓ (Q_{ℓ−1} − Q_ℓ) and c_ℓ = λ P(S_{ℓ−1}, S_ℓ). As S
-    = Σ W Q and λ(φ(S_{ℓ−1}) − φ(S_ℓ)) = c_ℓ (S_{ℓ−1} − S_ℓ), mass balance makes the completions of the step
-    Σ (W − W') V over cells and atoms, plus (1 − W_new) times those born in the step: positive terms, known
-    top down before the new S are. These follow bottom up, each from one scalar equation.
+    Q' = V + ½h c'_ℓ (Q'_{ℓ−1} − Q'_ℓ) with V = Q + ½h c_ℓ (Q_{ℓ−1} − Q_ℓ) and c_ℓ = λ P(S_{ℓ−1}, S_ℓ).
+    As S = Σ W Q and λ(φ(S_{ℓ−1}) − φ(S_ℓ)) = c_ℓ (S_{ℓ−1} − S_ℓ), mass balance makes the completions of the
+    step Σ (W − W') V over cells and atoms, plus (1 − W_new) times those born in the step: positive terms,
+    known top down before the new S are. These follow bottom up, each from one scalar equation.
     """
     even, layer, alive, after, before = weights
     graded = layer.shape[1]
@@ -140,8 +140,7 @@ def _explicit_half(
     c: float, lower: Floats, own: Floats, start: int, stop: int, now: Floats, then: Floats
 ) -> tuple[float, float]:
     """Turn Q into V in place for cells `start` to `stop`; return Σ W' V and Σ (W − W') V."""
-    # Two loops over views from 0: the first is then compiled to vector instructions, the second adds in
-    # order.
+    # Two loops over views from 0: the first compiles to vector instructions, the second adds in order.
     lower, own, now, then = lower[start:stop], own[start:stop], now[start:stop], then[start:stop]
     for j in range(own.size):
         own[j] += c * (lower[j] - own[j])

@@ -172,9 +172,12 @@ def common_step(values: Sequence[float]) -> float:
 def find_kinks(limit: Limit, breakpoints: Sequence[float], horizon: float) -> tuple[float, ...]:
     """Return the times in (0, horizon] where a derivative of the solution jumps: sums of breakpoints.
 
-    Each service smooths a kink by one order, but an atom of the law passes it on as it is.
+    Each service smooths a kink by one order, but an atom of the law passes it on as it is. Sums of many
+    breakpoints without a common step are too many to follow: kinks of later generations are then left out.
     """
-    generations = math.ceil(horizon / min(breakpoints)) if limit.G.atoms and breakpoints else _GENERATIONS
+    generations = _GENERATIONS if len(breakpoints) <= 3 else 2
+    if limit.G.atoms and common_step(breakpoints) >= horizon / _MOST:
+        generations = math.ceil(horizon / min(breakpoints))
     found: list[float] = []
     latest = [0.0]
     for _ in range(generations):

@@ -11,11 +11,10 @@ from sweep.fluid.mesh import Mesh
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
-#: A mean of Ḡ below this no longer counts: f is at most of the order of λ, and ages are some thousands of
-#: cells.
+#: A mean of Ḡ below this no longer counts: f is of the order of λ at most.
 _NEGLIGIBLE = 1e-22
-#: Graded cells narrower than this share of their age, and than this width, are weighed by Gauss's two points:
-#: its error is below 1e-11, differences of ∫Ḡ would lose digits, and Ḡ costs less. Laws that call for a graded
+#: Graded cells narrower than this share of their age, and than this width, are weighed by Gauss's two points,
+#: with an error below 1e-11: differences of ∫Ḡ would lose digits, and Ḡ costs less. Laws that call for a graded
 #: layer are smooth but at age 0.
 _NARROW, _NARROWEST = 3e-3, 0.02
 _GAUSS = 0.5 / 3.0**0.5
@@ -28,8 +27,8 @@ class Weights:
     """Weights of one law on one time grid: means of Ḡ over the ages that births in a cell have at a node.
 
     For cells of equal width it depends on distance alone: at node n, cell j has even[even.size − n + j].
-    Cells of a graded layer have rows of a table, layer[n, j]. Only the `alive` latest cells have weights >
-    0. `after` and `before` are Ḡ at t_k − t_0 from the right and from the left.
+    Cells of a graded layer have rows of a table, layer[n, j]. Only the `alive` latest cells have weights
+    above 0. `after` and `before` are Ḡ at t_k − t_0 from the right and from the left.
     """
 
     even: Floats
@@ -71,7 +70,8 @@ def product_weights(law: Law, mesh: Mesh, halvings: int) -> Weights:
     for start in range(1, nodes.size if graded else 1, _BLOCK):
         rows = slice(start, min(start + _BLOCK, nodes.size))
         layer[rows] = _layer_means(law, nodes[rows], nodes[: graded + 1], median)
-    np.minimum(layer[1:], np.where(layer[:-1] > 0.0, layer[:-1], 1.0), out=layer[1:])
+    born = nodes[:, None] >= nodes[1 : graded + 1]
+    layer = np.where(born, np.minimum.accumulate(np.where(born, layer, 1.0), axis=0), 0.0)
     if not graded:
         nodes = ages[:-1]
     return Weights(means[::-1].copy(), layer, alive, law.survival(nodes), law.survival_left(nodes))

@@ -1,0 +1,155 @@
+"""Closed forms of the heavy-traffic limit: its stationary law, and Cole–Hopf for ell = 2 from any start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.diffusion.model import Diffusion
+from sweep.diffusion.start import Start, as_start
+
+Floats = NDArray[np.float64]
+#: Points of the Gauss–Legendre rule that takes the place of a difference quotient between close arguments.
+_POINTS = 24
+#: Arguments (times √(Dt)) closer than this are close.
+_CLOSE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stationary:
+    """The law of one queue X = Q/√m in equilibrium, made by `stationary`.
+
+    With r = b0/|b1| and θ = 2|b1|/σ²,  v(x) = P(X > x) = [r + (1 − r) e^{θ(ell−1)x}]^{−1/(ell−1)}.
+
+    Attributes
+    ----------
+    mean
+        E X = (1/θ) ∫_0^1 dy / (1 − r y^{ell−1}), inf for b1 = 0.
+    tail_rate
+        θ, the rate at which v decays; 0 for b1 = 0, where v ~ x^{−1/(ell−1)}.
+    """
+
+    diffusion: Diffusion
+    mean: float
+    tail_rate: float
+
+    def v(self, x: ArrayLike) -> Floats:
+        """P(X > x) for x ≥ 0 (in units of √m jobs), of the shape of x."""
+        return _each(self._v, x)
+
+    def u(self, x: ArrayLike) -> Floats:
+        """Density −v′(x) = −(b1 v + b0 v^ell)/D, D = σ²/2, of the shape of x."""
+        model = self.diffusion
+        return _each(lambda y: -model.flux(self._v(y)) / model.D, x)
+
+    def quantile(self, probability: ArrayLike) -> Floats:
+        """Return q with P(X ≤ q) = `probability` in [0, 1), of the shape of `probability`.
+
+        Raises
+        ------
+        ValueError
+            A probability outside [0, 1).
+        """
+        return _each(self._quantile, probability)
+
+    def _v(self, x: float) -> float:
+        if not x >= 0.0:
+            raise ValueError(f"x must be at least 0, got {x!r}")
+        power = self.diffusion.ell - 1
+        rate = self.tail_rate * power
+        growth = rate * x
+        if growth > 700.0:
+            # e^{θ(ell−1)x} overflows where r has long been negligible beside it.
+            return math.exp(-self.tail_rate * x - math.log1p(self._excess / rate - 1.0) / power)
+        stretched = x if rate == 0.0 else math.expm1(growth) / rate
+        return math.exp(-math.log1p(self._excess * stretched) / power)
+
+    def _quantile(self, probability: float) -> float:
+        if not 0.0 <= probability < 1.0:
+            raise ValueError(f"probability must lie in [0, 1), got {probability!r}")
+        power = self.diffusion.ell - 1
+        rate = self.tail_rate * power
+        stretched = math.expm1(-power * math.log1p(-probability)) / self._excess
+        return stretched if rate == 0.0 else math.log1p(rate * stretched) / rate
+
+    @property
+    def _excess(self) -> float:
+        """Slope at 0 of v^{−(ell−1)}, which solves w′ = −(ell−1)(b1 w + b0)/D."""
+        model = self.diffusion
+        return -(model.ell - 1) * (model.b1 + model.b0) / model.D
+
+
+def stationary(*, b1: float, b0: float, ell: int, sigma2: float) -> Stationary:
+    """Return the stationary law of the heavy-traffic limit in closed form.
+
+    Parameters
+    ----------
+    b1, b0
+        Drift b1 + b0 ell v^{ell−1}, in units of √m jobs per time m.
+    ell
+        Choices of an arrival of the second stream, ≥ 2.
+    sigma2
+        Variance σ² > 0 of the noise per unit of time.
+
+    Returns
+    -------
+    Stationary
+        v, u and quantiles as methods; `mean` to 1e-12 relative, `tail_rate`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument of the wrong type or outside its range.
+    ValueError
+        There is no stationary law: b1 > 0 or b1 + b0 ≥ 0.
+
+    Notes
+    -----
+    A steady state of the PDE has b1 v + b0 v^ell = D v_x, a Bernoulli equation (R. Atar and G. Wolansky,
+    Invariance principle and McKean–Vlasov limit for randomized load balancing in heavy traffic). For b1 = 0 > b0
+    its solution has a power tail and infinite mean. For b1 > 0 > b1 + b0 a share of the mass escapes.
+
+    Examples
+    --------
+    >>> law = stationary(b1=-2, b0=1, ell=2, sigma2=2)
+    >>> round(law.mean, 12) == round(math.log(2), 12)
+    True
+    >>> float(law.v(0.0)), law.tail_rate
+    (1.0, 2.0)
+    """
+    model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
+    if model.b1 > 0.0 or model.b1 + model.b0 >= 0.0:
+        raise ValueError(
+            "b1 must be at most 0 and b1 + b0 negative for a stationary law, "
+            f"got b1 = {model.b1:g} and b0 = {model.b0:g}; solve_diffusion gives the transient"
+        )
+    if model.b1 == 0.0:
+        return Stationary(diffusion=model, mean=math.inf, tail_rate=0.0)
+    theta = -model.b1 / model.D
+    return Stationary(diffusion=model, mean=_unit_mean(model) / theta, tail_rate=theta)
+
+
+def _unit_mean(model: Diffusion) -> float:
+    """Return ∫_0^1 dy/(1 − r y^p), p = ell − 1, by y = (1 − e^{−s}) near the pole and quadrature.
+
+    With 1 − y^p = −expm1(p log y) nothing cancels as r tends to 1.
+    """
+    from scipy.integrate import quad
+
+    r, p = -model.b0 / model.b1, model.ell - 1
+    gap = (model.b1 + model.b0) / model.b1  # 1 − r
+
+    def integrand(s: float) -> float:
+        # y = 1 − e^{−s}: the pole at y = r^{−1/p} becomes a layer of moderate width.
+        below = math.exp(-s)
+        return below / (gap - r * math.expm1(p * math.log1p(-below)))
+
+    first, _ = quad(integrand, 0.0, 1.0, epsabs=0.0, epsrel=1e-13, limit=400)
+    end = 1.0 + max(40.0, 40.0 - math.log(gap) if gap < 1.0 else 40.0 + math.log(gap))
+    second, _ = quad(integrand, 1.0, end, epsabs=0.0, epsrel=1e-13, limit=400)
+    return float(first + second)
