@@ -175,7 +175,8 @@ class SweepSpec(_Table):
         """Output times, shape (t,)."""
         if isinstance(self.run.times, tuple):
             return np.array(self.run.times)
-        return np.arange(self.run.times, dtype=np.float64) * (self.run.horizon / (self.run.times - 1))
+        count = self.run.times  # multiplied first, so that 0.3 is the number that one would type
+        return np.arange(count, dtype=np.float64) * self.run.horizon / (count - 1)
 
     @property
     def snapshots(self) -> Floats:

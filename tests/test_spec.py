@@ -52,6 +52,11 @@ def test_a_count_of_times_covers_the_horizon_and_a_list_is_taken_as_it_is():
     assert parse_spec(changed(**{"run.times": [0.5, 3.0]})).times.tolist() == [0.5, 3.0]
 
 
+def test_equally_spaced_times_are_the_numbers_one_would_type():
+    times = parse_spec(changed(**{"run.horizon": 10.0, "run.times": 101})).times
+    assert times.tolist() == [float(f"{k / 10:.12g}") for k in range(101)]
+
+
 def test_the_toml_of_a_spec_reads_back_to_it():
     spec = parse_spec(GOOD)
     assert parse_spec(tomllib.loads(spec.to_toml())) == spec

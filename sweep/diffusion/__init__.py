@@ -1,0 +1,1 @@
+"""The heavy-traffic limit: its PDE, its closed forms, and its particles."""
