@@ -121,14 +121,18 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """The canonical text that `key` is made of."""
-        names = ("d", "lam", "G", "arrivals", "initial", "fraction")
-        return " ".join(f"{name}={getattr(self, name)}" for name in names)
+        """Every parameter with its value, as one line."""
+        return " ".join(f"{name}={getattr(self, name)}" for name in self._names())
 
     @cached_property
     def key(self) -> str:
-        """Hexadecimal identity in the store."""
-        return digest(self.text)
+        """Hexadecimal identity in the store: of the parameters, and of what a law read from a file holds."""
+        values = {name: getattr(self, name) for name in self._names()}
+        identities = {name: v.identity if isinstance(v, Law) else v for name, v in values.items()}
+        return digest(" ".join(f"{name}={value}" for name, value in identities.items()))
+
+    def _names(self) -> tuple[str, ...]:
+        return ("d", "lam", "G", "arrivals", "initial", "fraction")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +175,8 @@ class Cell(Limit):
             raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
         self.initial.counts(self.N)
 
-    @property
-    def text(self) -> str:
-        """The canonical text that `key` is made of."""
-        return f"N={self.N} replacement={self.replacement} {super().text}"
+    def _names(self) -> tuple[str, ...]:
+        return ("N", "replacement", *super()._names())
 
     @property
     def limit(self) -> Limit:

@@ -12,8 +12,6 @@ from sweep.spec import SweepSpec
 from sweep.task import Task
 from sweep.work import RUN_REPLICAS, SOLVE_LIMIT
 
-#: Accuracy asked of a limit, absolute in S_ℓ.
-TOLERANCE = 1e-8
 #: A batch takes between a second and a minute where replicas are small enough.
 _SHORTEST, _LONGEST = 1.0, 60.0
 #: Batches a worker should get in a run, so that all end together.
@@ -123,7 +121,7 @@ class Plan:
         return Task(
             name=f"limit {limit.text}",
             function=SOLVE_LIMIT,
-            payload={"limit": limit, "grids": self._grids(), "tolerance": TOLERANCE},
+            payload={"limit": limit, "grids": self._grids(), "tolerance": self.spec.run.tolerance},
             cost=_LIMIT_SECONDS,
             memory=2 * _WORKER_BYTES,
         )

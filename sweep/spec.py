@@ -30,6 +30,8 @@ from sweep.laws import parse_law
 
 #: Levels that are stored unless the spec says how many.
 DEFAULT_LEVELS = 12
+#: Accuracy asked of the limit, absolute in S_ℓ: far below any distance that N ≤ 10⁹ servers reach.
+TOLERANCE = 1e-7
 
 
 def _whole(name: str, least: int = 1) -> BeforeValidator:
@@ -92,6 +94,7 @@ class Run(_Table):
     initial: Start = "empty"
     replacement: bool = True
     fraction: Fraction = 1.0
+    tolerance: float = Field(default=TOLERANCE, ge=1e-12, lt=1.0)
 
     @field_validator("times", mode="before")
     @classmethod
@@ -192,6 +195,7 @@ class SweepSpec(_Table):
         """Return what may never change in a store, as plain JSON values."""
         frame = {"study": self.study, "seed": self.seed, **self.run.model_dump(mode="json")}
         del frame["replicas"]
+        frame["arrivals"] = parse_law(self.run.arrivals, "arrivals").identity
         return frame
 
     def to_toml(self) -> str:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from scipy import stats
 
 from sweep.laws import LAWS, Law, PhaseType, Trace, parse_law
 
 
-class Exponentials:
+class FromSurvival:
     """A law given by its survival function alone."""
 
     def logsf(self, x: Any) -> Any:
@@ -33,7 +34,7 @@ class Exponentials:
 
 
 @dataclass(frozen=True)
-class BalancedMixture(Exponentials):
+class BalancedMixture(FromSurvival):
     """Two exponentials of rates 2p and 2(1−p), mixed p : 1−p, from their moments alone."""
 
     scv: float
@@ -55,7 +56,7 @@ class BalancedMixture(Exponentials):
 
 
 @dataclass(frozen=True)
-class TwoInSuccession(Exponentials):
+class TwoInSuccession(FromSurvival):
     """Sum of two independent exponentials of rates `slow` < `fast`."""
 
     slow: float
@@ -145,6 +146,9 @@ def _phase_type(rates: list[float], zeros: list[bool]) -> PhaseType:
     T -= np.diag(T.sum(axis=1) + exits)
     alpha = np.full(size, 1.0 / size)
     T *= alpha @ np.linalg.solve(-T, np.ones(size))
+    rounded = np.array([[float(f"{rate:.12g}") for rate in row] for row in T.tolist()])
+    # Twelve digits cannot hold completions much rarer than jumps.
+    assume(abs(alpha @ np.linalg.solve(-rounded, np.ones(size)) - 1.0) < 1e-7)
     return PhaseType(alpha=alpha, T=T)
 
 

@@ -32,6 +32,15 @@ def test_every_law_defining_parameter_changes_the_key(change):
     assert Cell(**BASE).key != Cell(**{**BASE, **change}).key
 
 
+def test_the_key_of_a_trace_is_that_of_what_the_file_holds(tmp_path):
+    first, moved, edited = (tmp_path / name for name in ("a.txt", "b.txt", "c.txt"))
+    first.write_text("1\n2\n3\n")
+    moved.write_text("1.0\n2.0\n3.0\n")
+    edited.write_text("1\n2\n4\n")
+    keys = [Cell(**{**BASE, "G": f"trace({path})"}).key for path in (first, moved, edited)]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_cells_of_different_N_share_their_limit():
     assert Cell(**BASE).limit.key == Cell(**{**BASE, "N": 10, "replacement": False}).limit.key
     assert Cell(**BASE).limit == Limit(d=2, lam=0.3, G="exponential")

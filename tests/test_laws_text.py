@@ -116,6 +116,7 @@ ERRORS = [
             "0x2",
             "٢",
             "1e6 1",
+            "[2]",
         )
     ),
     ("erlang(k=2.5)", "G must have k a whole number from 1 to 10000, got 'erlang(k=2.5)'"),

@@ -170,3 +170,19 @@ def march(model: Model, u: Floats, h: float, steps: Floats, s: Scratch) -> None:
         step_backward(model, u, h, 0.5 * dt, s, s.half)
         step_backward(model, s.half, h, 0.5 * dt, s, s.halves)
         correct(u, s)
+
+
+@njit(**_OPTIONS)
+def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
+    """Add point masses to the cells u by the quadratic B-spline; cell −1 is reflected into cell 0."""
+    last = u.size - 1
+    for point, weight in zip(points, weights):
+        place = point / h
+        j = min(int(place), last)
+        offset = place - j - 0.5
+        if j == last and offset > 0.0:
+            u[last] += weight
+            continue
+        u[max(j - 1, 0)] += weight * 0.5 * (0.5 - offset) * (0.5 - offset)
+        u[j] += weight * (0.75 - offset * offset)
+        u[min(j + 1, last)] += weight * 0.5 * (0.5 + offset) * (0.5 + offset)

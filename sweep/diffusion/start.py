@@ -16,6 +16,8 @@ from sweep.laws import Law, parse_law
 
 Floats = NDArray[np.float64]
 
+#: Halvings of an interval that holds a quantile.
+_BISECTIONS = 60
 _CURE = (
     'write "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)" or "law(exponential, mean=0.7)", '
     "or give an array of positions"
@@ -74,29 +76,45 @@ class Start:
             x *= 1.25
         return x
 
+    def density(self, x: ArrayLike) -> Floats:
+        """Density at x ≥ 0 of the part of the law that has one, of the shape of x."""
+        positions = np.asarray(x, dtype=np.float64)
+        return np.zeros(positions.shape) if self.law is None else self.law.density(positions / self.scale) / self.scale
+
+    def quantile(self, probability: float) -> float:
+        """Return the least q with P(X_0 ≤ q) ≥ `probability`, in (0, 1)."""
+        low, high = 0.0, self.scale
+        if self.survival(0.0) <= 1.0 - probability:
+            return 0.0
+        while self.survival(high) > 1.0 - probability:
+            low, high = high, 2.0 * high
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.survival(middle) > 1.0 - probability else (low, middle)
+        return high
+
     def masses(self, cells: int, h: float) -> Floats:
         """Return the masses of cells of width h, shape (cells,), that stand for the law.
 
-        A point is shared by the three cells about it so that its mean is exact and its variance h²/4
-        wherever it lies (the quadratic B-spline); the smooth part keeps its mean exactly (the linear one).
-        What would lie below 0 is reflected, what lies beyond the last cell is put into it.
+        A point is shared by the three cells about it (the quadratic B-spline), so that its mean is exact and
+        its variance h²/4 wherever it lies; the smooth part keeps its mean (the linear B-spline). What comes
+        to lie below 0 is reflected, what lies beyond the last cell is put into it.
         """
         u = np.zeros(cells)
-        if self.law is not None and sum(self.weights.tolist()) < 1.0:
-            u += self._smooth_masses(cells, h)
+        if self.law is not None:
+            u += self._smooth_masses(self.law, cells, h)
         kernels.share_points(self.points, self.weights, h, u)
         return u
 
-    def _smooth_masses(self, cells: int, h: float) -> Floats:
-        assert self.law is not None
-        centers = (np.arange(-1, cells + 1) + 0.5) * h
-        # E (X − c)⁺ at the centers; its second differences are the expected linear splines.
-        tail = self.scale * self.law.integrated_tail(np.maximum(centers, 0.0) / self.scale)
-        tail[0] += 0.5 * h
+    def _smooth_masses(self, law: Law, cells: int, h: float) -> Floats:
+        centers = (np.arange(cells) + 0.5) * h
+        tail = self.scale * law.integrated_tail(centers / self.scale)
         for point, weight in zip(self.points.tolist(), self.weights.tolist(), strict=True):
             tail -= weight * np.maximum(point - centers, 0.0)
-        hits = (tail[:-1] - tail[1:]) / h  # P(X beyond), smoothed, from between two centers on
-        return np.maximum(np.append(hits[:-2] - hits[1:-1], hits[-2]), 0.0) + _first(cells, 1.0 - hits[0], self)
+        # E (X − c)⁺ falls by h times the share of the mass that goes to later cells.
+        later = (tail[:-1] - tail[1:]) / h
+        mass = 1.0 - sum(self.weights.tolist())
+        return np.maximum(-np.diff(np.concatenate([[mass], later, [0.0]])), 0.0)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw `size` independent values of X_0; a sample of that size is returned as it stands."""
@@ -105,3 +123,102 @@ class Start:
         if self.points.size == size:
             return self.points.copy()
         return self.points[np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(size), side="right")]
+
+
+def as_start(value: str | Start | ArrayLike, field: str = "initial") -> Start:
+    """Return the law of X_0 from its text, from positions, or from itself.
+
+    Parameters
+    ----------
+    value
+        "empty" (X_0 = 0), "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)" (the rest of the mass at 0),
+        "law(exponential, mean=0.7)" with any law of `sweep.laws`, or an array of positions ≥ 0, shape (n,),
+        of equal weight.
+    field
+        What the caller's parameter is called, for errors.
+
+    Raises
+    ------
+    ValueError
+        Another form; a position, share or mean outside its range.
+
+    Examples
+    --------
+    >>> str(as_start("law( lomax(beta=3.0),mean = 2)").text)
+    'law(lomax(beta=3), mean=2.0)'
+    >>> as_start("points(0.5: 0.2, 2: 0.8)").mean
+    1.7000000000000002
+    """
+    if isinstance(value, Start):
+        return value
+    if not isinstance(value, str):
+        return _sample(value, field)
+    text = value.strip()
+    if text == "empty":
+        return _points({0.0: 1.0})
+    if form := _POINT.match(text):
+        return _points({_read(form["x"], "x", field, text): 1.0})
+    if form := _POINTS.match(text):
+        return _shares(form["pairs"], field, text)
+    if form := _LAW.match(text):
+        return _scaled(parse_law(form["law"], field), _read(form["mean"], "mean", field, text), field, text)
+    raise ValueError(f"{field} must be a law of X_0, got {text!r}: {_CURE}")
+
+
+def _read(value: str, name: str, field: str, text: str) -> float:
+    if not _NUMBER.match(value) or float(value) == math.inf:
+        raise ValueError(f"{field} must have {name} a number ≥ 0, got {value.strip()!r} in {text!r}: {_CURE}")
+    return canonical(float(value))
+
+
+def _points(shares: dict[float, float]) -> Start:
+    kept = {x: shares[x] for x in sorted(shares) if shares[x] > 0.0}
+    if list(kept) == [0.0]:
+        text = "empty"
+    elif len(kept) == 1:
+        text = f"point(x={next(iter(kept))!r})"
+    else:
+        text = "points(" + ", ".join(f"{x!r}: {share!r}" for x, share in kept.items()) + ")"
+    return Start(text, np.array(list(kept)), np.array(list(kept.values())))
+
+
+def _shares(pairs: str, field: str, text: str) -> Start:
+    shares: dict[float, float] = {}
+    for part in pairs.split(","):
+        left, colon, right = part.partition(":")
+        if not colon:
+            raise ValueError(f"{field} must list position: share, got {part.strip()!r} in {text!r}: {_CURE}")
+        x = _read(left, "positions", field, text)
+        if x in shares:
+            raise ValueError(f"{field} must name each position once, got {x:g} twice in {text!r}")
+        shares[x] = _read(right, "shares", field, text)
+    rest = 1.0 - sum(shares.values())
+    if rest < -1e-9:
+        raise ValueError(f"{field} must have shares that sum to at most 1, got {text!r}")
+    if rest > 1e-9:
+        shares[0.0] = shares.get(0.0, 0.0) + rest
+    return _points(shares)
+
+
+def _scaled(law: Law, mean: float, field: str, text: str) -> Start:
+    if mean == 0.0:
+        raise ValueError(f"{field} must have a positive mean, got {text!r}; X_0 = 0 is written empty")
+    points = np.array([age * mean for age, _ in law.atoms])
+    weights = np.array([mass for _, mass in law.atoms])
+    smooth = law if sum(weights.tolist()) < 1.0 else None
+    return Start(f"law({law}, mean={mean!r})", points, weights, smooth, mean)
+
+
+def _sample(values: ArrayLike, field: str) -> Start:
+    try:
+        positions = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{field} must be text or numbers, got {values!r}: {_CURE}") from None
+    if positions.ndim != 1 or positions.size == 0:
+        raise ValueError(f"{field} must be a row of positions, got shape {positions.shape}: {_CURE}")
+    refused = positions[~((positions >= 0.0) & (positions < math.inf))]
+    if refused.size:
+        raise ValueError(f"{field} must have finite positions ≥ 0, got {float(refused[0])!r}")
+    content = hashlib.sha256(positions.astype("<f8").tobytes()).hexdigest()[:32]
+    weights = np.full(positions.size, 1.0 / positions.size)
+    return Start(f"sample(n={positions.size}, sha256={content})", positions, weights)

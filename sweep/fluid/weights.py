@@ -14,8 +14,8 @@ Floats = NDArray[np.float64]
 #: A mean of Ḡ below this no longer counts: f is of the order of λ at most.
 _NEGLIGIBLE = 1e-22
 #: Graded cells narrower than this share of their age, and than this width, are weighed by Gauss's two points,
-#: with an error below 1e-11: differences of ∫Ḡ would lose digits, and Ḡ costs less. Laws that call for a graded
-#: layer are smooth but at age 0.
+#: with an error below 1e-11: differences of ∫Ḡ would lose digits, and Ḡ costs less. Laws that call for a
+#: graded layer are smooth but at age 0.
 _NARROW, _NARROWEST = 3e-3, 0.02
 _GAUSS = 0.5 / 3.0**0.5
 #: Nodes whose graded cells are weighed at a time.

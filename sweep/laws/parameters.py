@@ -138,26 +138,26 @@ class Brackets:
         ValueError
             A number is not finite, or rows are empty, too long, or of different lengths.
         """
-        entries = self._entries(name, value)
-        rows = entries if self.depth == 2 else (entries,)
-        if {len(row) for row in rows} != {len(rows[0])} if rows else True:
-            raise ValueError(f"{name} must be {self.text}, got {value!r}")
-        if max(len(rows), len(rows[0])) > self.most or not rows[0]:
-            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+        try:
+            entries = self._entries(value, self.depth)
+            rows = entries if self.depth == 2 else (entries,)
+            lengths = {len(row) for row in rows}
+            if len(lengths) != 1 or not 1 <= max(lengths) <= self.most or len(rows) > self.most:
+                raise ValueError
+        except TypeError:
+            raise TypeError(f"{name} must be {self.text}, got {value!r}") from None
+        except (ValueError, OverflowError):
+            raise ValueError(f"{name} must be {self.text}, got {value!r}") from None
         return entries
 
-    def _entries(self, name: str, value: Any) -> tuple[Any, ...]:
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
-            raise TypeError(f"{name} must be {self.text}, got {value!r}")
-        if self.depth == 2:
-            inner = Brackets(depth=1, most=self.most)
-            return tuple(inner._entries(name, row) for row in value)
-        return tuple(self._number(name, entry) for entry in value)
-
-    def _number(self, name: str, value: Any) -> float:
+    def _entries(self, value: Any, depth: int) -> Any:
+        if depth:
+            if isinstance(value, str):
+                raise TypeError
+            return tuple(self._entries(entry, depth - 1) for entry in value)
         if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-            raise TypeError(f"{name} must be {self.text}, got {value!r}")
+            raise TypeError
         number = canonical_number(float(value)) + 0.0  # −0 becomes 0
         if not math.isfinite(number):
-            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+            raise ValueError
         return number

@@ -34,9 +34,10 @@ class PhaseType(Law):
     Ḡ(x) = α e^{Tx} 1, g(x) = α e^{Tx} t⁰ with the rates of completion t⁰ = −T 1. α sums to 1: a mass at
     age 0 is refused. Entries of α and row sums of T within 1e-9 of 1 and of 0, relative to the diagonal, are
     rounding and count as 1 and 0. The mean −α T⁻¹ 1 must be 1 to 1e-6; T is then multiplied by it, so that
-    the law computed with has mean 1. `alpha` and `T` themselves stay as given. Functions of age are right to
-    1e-13 of their values, in far tails too, and cost about (phases)² operations for each binary digit of the
-    age; the first of them takes time in proportion to (phases)³: 0.1 s for 10 phases, 8 s for the most, 50.
+    the law computed with has mean 1. `alpha` and `T` themselves stay as given, to twelve digits, which are
+    too few where completions are much rarer than jumps. Functions of age are right to 1e-13 of their values,
+    in far tails too, and cost about (phases)² operations for each binary digit of the age; the first of them
+    takes time in proportion to (phases)³ once in a process.
 
     Examples
     --------

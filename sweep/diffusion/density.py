@@ -1,0 +1,285 @@
+"""The parabolic PDE of the heavy-traffic limit: v(x, t) = P(X_t > x), its density, mean and quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.diffusion.cells import Schedule, pilot, trace, work
+from sweep.diffusion.labels import DIFFUSION, labelled
+from sweep.diffusion.model import Diffusion, number
+from sweep.diffusion.readout import Values, default_positions, read
+from sweep.diffusion.start import Start, as_start
+from sweep.errors import AccuracyError
+from sweep.grids import check_times
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Floats = NDArray[np.float64]
+
+#: Exponents eliminated in turn, from a point at 0 and from elsewhere: where no domain shrinks with the layer
+#: at t = 0, the error has a term h² log h, which eliminating 2 twice removes.
+_FROM_EMPTY, _FROM_ELSEWHERE = (2.0, 3.0, 4.0), (2.0, 2.0, 3.0)
+#: Resolutions before the first estimate, and cell updates before giving up (about 10 s).
+_RESOLUTIONS, _WORK = 3, 1e8
+#: Share of the tolerance that may lie beyond three quarters of the domain.
+_SPILL = 0.02
+#: By default positions end where v falls to this share, in so many intervals.
+_LAST_SHARE, _INTERVALS = 1e-6, 256
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Values at each time, and their estimated errors (of its mass excepted)."""
+
+    values: tuple[Values, ...]
+    errors: tuple[Values, ...]
+
+
+def solve_diffusion(
+    *,
+    b1: float,
+    b0: float,
+    ell: int,
+    sigma2: float,
+    times: ArrayLike,
+    initial: str | Start | ArrayLike = "empty",
+    x: ArrayLike | None = None,
+    probabilities: ArrayLike = (),
+    tolerance: float = 1e-6,
+) -> xr.Dataset:
+    """Solve the PDE of the heavy-traffic limit for v(x, t) = P(X_t > x), X = Q/√m.
+
+    v_t + (b1 v + b0 v^ell)_x = (σ²/2) v_xx,  v(0, t) = 1,  v(∞, t) = 0; the density is u = −v_x.
+
+    Parameters
+    ----------
+    b1, b0
+        Any finite numbers: the arrival streams of a queue have rates 1 + b1/√m (uniform) and b0/√m (shortest
+        of ell) in units of the service rate.
+    ell
+        Queues that an arrival of the second stream samples, 2 … 1000.
+    sigma2
+        Variance σ² > 0 of the noise per unit of time: `sigma2_of(G)`.
+    times
+        Increasing times ≥ 0 in units of m mean service times, shape (t,).
+    initial
+        The law of X_0: "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)", "law(exponential, mean=0.7)" with
+        any law of `sweep.laws`, or an array of positions of equal weight, in units of √m jobs.
+    x
+        Increasing positions ≥ 0 in units of √m jobs, shape (x,). By default 257, from 0 to where v ≤ 1e-6 at
+        all times.
+    probabilities
+        Increasing probabilities in (0, 1) of which quantiles are wanted.
+    tolerance
+        Largest estimated error of v, in [1e-11, 1).
+
+    Returns
+    -------
+    xarray.Dataset
+        v, u (t, x), mean, mass (t), with `probabilities` also quantile (t, probability), and v_error, u_error,
+        mean_error, quantile_error. v never increases in x and u is not negative; mass is that of the cells.
+        At t = 0 they are P(X_0 > x), the density of the part of X_0 that has one, and its moments.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument of the wrong type or outside its range, before anything is computed.
+    AccuracyError
+        The tolerance is out of reach, as for a point mass seen at a very early time.
+
+    Notes
+    -----
+    The PDE is that of R. Atar and G. Wolansky, Invariance principle and McKean–Vlasov limit for randomized load
+    balancing in heavy traffic. Masses of cells follow a Markov chain whose drift in a cell is the mean of
+    b1 + b0 ell v^{ell−1} over it (second order in the width, never negative); time steps are backward Euler
+    extrapolated to second order, limited where that would make a mass negative. Steps are equal in t^{1/4}, the
+    domain doubles as the mass spreads. Results at three or more resolutions are extrapolated once more.
+
+    Examples
+    --------
+    >>> data = solve_diffusion(b1=-2, b0=1, ell=2, sigma2=2, times=[0.5, 40.0], tolerance=1e-8)
+    >>> round(float(data["mean"].sel(t=40.0)), 8) == round(math.log(2.0), 8)
+    True
+    >>> bool((data.v.diff("x") <= 0.0).all())
+    True
+    """
+    model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
+    t, start = check_times(times), as_start(initial)
+    positions = None if x is None else check_positions(x)
+    shares = check_probabilities(probabilities)
+    accepted = check_tolerance(tolerance)
+    positions, solution = solve(
+        model, start, times=t, x=positions, probabilities=shares, tolerance=accepted
+    )
+    coordinates = {"t": t, "x": positions, "probability": shares}
+    attributes = {"b1": model.b1, "b0": model.b0, "ell": model.ell, "sigma2": model.sigma2, "initial": start.text}
+    return labelled(DIFFUSION, arrays_of(solution, shares.size > 0), coordinates, attributes)
+
+
+def arrays_of(solution: Solution, quantiles: bool) -> dict[str, Floats]:
+    """Return the variables of `DIFFUSION` by name."""
+    arrays = {"mass": np.array([values.mass for values in solution.values])}
+    for suffix, rows in (("", solution.values), ("_error", solution.errors)):
+        arrays[f"v{suffix}"] = np.array([values.v for values in rows])
+        arrays[f"u{suffix}"] = np.array([values.u for values in rows])
+        arrays[f"mean{suffix}"] = np.array([values.mean for values in rows])
+        if quantiles:
+            arrays[f"quantile{suffix}"] = np.array([values.quantiles for values in rows])
+    return arrays
+
+
+def solve(
+    model: Diffusion,
+    start: Start,
+    *,
+    times: Floats,
+    x: Floats | None,
+    probabilities: Floats,
+    tolerance: float,
+) -> tuple[Floats, Solution]:
+    """Return positions and the solution there, for arguments that are checked already.
+
+    Raises
+    ------
+    AccuracyError
+        The next resolution would cost more than the work allowed.
+    """
+    later = [time for time in times.tolist() if time > 0.0]
+    if not later:
+        x = np.arange(_INTERVALS + 1) * (start.reach(_LAST_SHARE) or 1.0) / _INTERVALS if x is None else x
+        return x, Solution((at_start(start, x, probabilities),), (zeros(x, probabilities),))
+    schedule, found = pilot(model, start, later, _SPILL * tolerance)
+    if x is None:
+        x = default_positions(found, _LAST_SHARE, _INTERVALS)
+    runs = [[read(cells, x, probabilities) for cells in found]]
+    values, errors = refine(model, start, schedule, runs, x, probabilities, tolerance)
+    if times[0] == 0.0:
+        values.insert(0, at_start(start, x, probabilities))
+        errors.insert(0, zeros(x, probabilities))
+    return x, Solution(tuple(values), tuple(errors))
+
+
+def refine(
+    model: Diffusion,
+    start: Start,
+    schedule: Schedule,
+    runs: list[list[Values]],
+    x: Floats,
+    probabilities: Floats,
+    tolerance: float,
+) -> tuple[list[Values], list[Values]]:
+    """Double the resolution until the estimated error of v meets the tolerance; return values and errors."""
+    exponents = _FROM_EMPTY if start.text == "empty" else _FROM_ELSEWHERE
+    while True:
+        runs.append([read(cells, x, probabilities) for cells in trace(model, start, schedule, len(runs))])
+        if len(runs) < _RESOLUTIONS:
+            continue
+        values, errors, reached = [], [], 0.0
+        for index in range(len(runs[-1])):
+            row, change = extrapolate([run[index].smooth for run in runs], exponents)
+            values.append(projected(split(row, x.size, runs[-1][index].mass)))
+            error = split(change, x.size, 0.0)
+            errors.append(with_truncation(error, schedule, start))
+            reached = max(reached, float(np.max(errors[-1].v)))
+        if reached <= tolerance:
+            return values, errors
+        if 4.0 * work(schedule, len(runs) - 1) > _WORK:
+            raise AccuracyError(
+                f"tolerance must be at least {reached:.1e} for {model.text} from {start.text}, got {tolerance:g}: "
+                f"the estimate after {len(runs)} resolutions; pass that, or leave out the earliest times",
+                reached,
+            )
+
+
+def extrapolate(results: Sequence[Floats], exponents: Sequence[float]) -> tuple[Floats, Floats]:
+    """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its last change."""
+    row = [results[0]]
+    for result in results[1:]:
+        fresh = [result]
+        for exponent, older in zip(exponents, row, strict=False):
+            fresh.append(fresh[-1] + (fresh[-1] - older) / (2.0**exponent - 1.0))
+        before, row = row, fresh
+    change = np.maximum(np.abs(row[-1] - row[-2]), 0.125 * np.abs(row[-1] - before[-1]))
+    return row[-1], change
+
+
+def projected(values: Values) -> Values:
+    """Return the nearest v that does not increase nor leave [0, 1], and u ≥ 0: no further from the truth."""
+    v = np.minimum.accumulate(np.clip(values.v, 0.0, 1.0))
+    return Values(v, np.maximum(values.u, 0.0), values.quantiles, values.mean, values.mass)
+
+
+def with_truncation(error: Values, schedule: Schedule, start: Start) -> Values:
+    """Add what the end of the domain may change: it reflects a mass of at most `spilled`."""
+    spilled = schedule.spilled
+    lost = start.beyond(schedule.domain) + spilled * schedule.last_domain
+    return Values(error.v + spilled, error.u, error.quantiles, error.mean + lost, 0.0)
+
+
+def split(row: Floats, count: int, mass: float) -> Values:
+    """Undo `Values.smooth`."""
+    return Values(row[:count], row[count : 2 * count], row[2 * count : -1], float(row[-1]), mass)
+
+
+def at_start(start: Start, x: Floats, probabilities: Floats) -> Values:
+    """Return the values at t = 0."""
+    quantiles = np.array([start.quantile(p) for p in probabilities.tolist()])
+    return Values(start.survival(x), start.density(x), quantiles, start.mean, 1.0)
+
+
+def zeros(x: Floats, probabilities: Floats) -> Values:
+    """Return the errors at t = 0."""
+    return Values(np.zeros(x.size), np.zeros(x.size), np.zeros(probabilities.size), 0.0, 0.0)
+
+
+def check_positions(x: ArrayLike) -> Floats:
+    """Return positions as a float64 array, shape (x,).
+
+    Raises
+    ------
+    ValueError
+        Not a strictly increasing sequence of finite numbers ≥ 0.
+    """
+    values = np.asarray(x, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"x must be an increasing sequence, got shape {values.shape}: write [0.0, 0.5, 1.0]")
+    if not (np.all(np.isfinite(values)) and values[0] >= 0.0 and np.all(np.diff(values) > 0.0)):
+        raise ValueError(f"x must be finite, not negative and increase, got {values.tolist()[:8]}")
+    return values
+
+
+def check_probabilities(probabilities: ArrayLike) -> Floats:
+    """Return probabilities as a float64 array, shape (probability,), which may be empty.
+
+    Raises
+    ------
+    ValueError
+        Not strictly increasing in (0, 1).
+    """
+    values = np.asarray(probabilities, dtype=np.float64)
+    if values.ndim != 1 or not (np.all((values > 0.0) & (values < 1.0)) and np.all(np.diff(values) > 0.0)):
+        raise ValueError(f"probabilities must increase in (0, 1), got {probabilities!r}: write [0.5, 0.99]")
+    return values
+
+
+def check_tolerance(tolerance: Any) -> float:
+    """Return the tolerance as a float.
+
+    Raises
+    ------
+    TypeError
+        Not a number.
+    ValueError
+        Outside [1e-11, 1).
+    """
+    value = number("tolerance", tolerance)
+    if not 1e-11 <= value < 1.0:
+        raise ValueError(f"tolerance must lie in [1e-11, 1), got {tolerance!r}")
+    return value
