@@ -12,6 +12,7 @@ from analysis.rates import CONFIDENCE, RateFit, fit_rate, rate_table
 from analysis.regression import STATISTICS
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.table import Table
 
 _LONGEST_LAW = 20  # characters on one line of the table
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         import sweep
 
-        tree = sweep.load(options.store)
+        tree = _select(sweep.load(options.store), options)
         fits = fit_rate(tree, options.quantity, options.statistic)
         rows = list(rate_table(fits))
         console = Console(highlight=False)
@@ -41,6 +42,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Console(stderr=True, highlight=False).print(f"analysis: {error}", markup=False, soft_wrap=True)
         return 2
     return 0
+
+
+def _select(tree: xr.DataTree, options: argparse.Namespace) -> xr.Dataset:
+    """Return the network group at the snapshot and level asked for, or at the only one there is.
+
+    Raises
+    ------
+    ValueError
+        None is asked for and there are several, or there is none such.
+    """
+    network = tree["network"].to_dataset()
+    dims = network[options.quantity].dims if options.quantity in network else ()
+    for dim in {"snapshot", "level"} & set(dims):
+        values, asked = network[dim].values.tolist(), getattr(options, dim)
+        if asked is None and len(values) > 1:
+            raise ValueError(f"{dim} must be given for {options.quantity}: add --{dim} with one of {values}")
+        if asked is not None and asked not in values:
+            raise ValueError(f"{dim} must be one of {values}, got {asked:g}")
+        network = network.sel({dim: values[0] if asked is None else asked})
+    return network
 
 
 def table(rows: Sequence[RateFit], quantity: str, statistic: str) -> Table:
@@ -110,6 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("store", metavar="STORE", help="folder that `sweep run` wrote")
     parser.add_argument("--figure", metavar="FILE", help="also draw the picture: .png, .svg or .pdf")
     parser.add_argument("--quantity", default="S_sup", help="variable of the network group (default: S_sup)")
+    parser.add_argument("--snapshot", type=float, help="time of the snapshot, for quantities that have one")
+    parser.add_argument("--level", type=float, help="queue length, for quantities that have one")
     parser.add_argument("--statistic", default="mean", choices=list(STATISTICS), help="default: mean")
     return parser
 

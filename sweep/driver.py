@@ -45,8 +45,8 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the time left, None until something is done."""
-        if self.cost_done <= 0:
+        """Estimate of the time left, None until some replicas are done: limits are quick but start workers."""
+        if self.cost_done <= 0 or self.replicas_done < min(1, self.replicas_total):
             return None
         return self.elapsed * (self.cost_total - self.cost_done) / self.cost_done
 

@@ -16,7 +16,9 @@ from sweep.diffusion.start import Start
 Floats = NDArray[np.float64]
 
 #: Cells of the coarsest resolution; each finer one has twice as many cells and half the steps.
-CELLS = 128
+_CELLS, _MOST_CELLS = 128, 1 << 14
+#: Cells that the scale of a law of X_0 needs at least.
+_OF_SCALE = 8.0
 #: Steps of the coarsest resolution, over the horizon and before the first output.
 _STEPS, _FIRST_STEPS = 64, 16
 
@@ -52,6 +54,7 @@ class Schedule:
     roots: tuple[float, ...]
     outputs: frozenset[int]
     domain: float
+    cells: int
     doublings: tuple[int, ...] = ()
     spilled: float = 0.0
 
@@ -83,26 +86,35 @@ def pilot(model: Diffusion, start: Start, times: list[float], spill: float) -> t
     roots, outputs = plan_steps(times)
     reach = start.reach(0.5 * spill)
     domain = max(8.0 * math.sqrt(model.D) * roots[1] * roots[1], reach * 1.5)
-    cells = Cells(start.masses(CELLS, domain / CELLS), domain / CELLS)
+    count = coarsest_cells(start, domain)
+    cells = Cells(start.masses(count, domain / count), domain / count)
     found, doublings, spilled = [], [], 0.0
     for node in range(1, len(roots)):
         steps = substeps(roots[node - 1], roots[node], 1)
-        count, after = 0, advanced(model, cells, steps)
-        while after.v[3 * CELLS // 4] > spill:
-            cells, count = cells.doubled(), count + 1
+        times_doubled, after = 0, advanced(model, cells, steps)
+        while after.v[3 * count // 4] > spill:
+            cells, times_doubled = cells.doubled(), times_doubled + 1
             after = advanced(model, cells, steps)
         cells = after
-        spilled = max(spilled, float(after.v[3 * CELLS // 4]))
-        doublings.append(count)
+        spilled = max(spilled, float(after.v[3 * count // 4]))
+        doublings.append(times_doubled)
         if node in outputs:
             found.append(cells)
-    return Schedule(roots, outputs, domain, tuple(doublings), spilled), found
+    return Schedule(roots, outputs, domain, count, tuple(doublings), spilled), found
+
+
+def coarsest_cells(start: Start, domain: float) -> int:
+    """Return the cells of the coarsest resolution: more where a heavy tail makes the domain wide."""
+    count = _CELLS
+    while start.law is not None and count < _MOST_CELLS and domain / count > start.scale / _OF_SCALE:
+        count *= 2
+    return count
 
 
 def trace(model: Diffusion, start: Start, schedule: Schedule, refinement: int) -> Iterator[Cells]:
     """Yield the cells at each output with 2^refinement times the cells and steps of the pilot."""
     parts = 1 << refinement
-    count = CELLS * parts
+    count = schedule.cells * parts
     cells = Cells(start.masses(count, schedule.domain / count), schedule.domain / count)
     for node in range(1, len(schedule.roots)):
         for _ in range(schedule.doublings[node - 1]):
@@ -129,4 +141,4 @@ def advanced(model: Diffusion, cells: Cells, steps: Floats) -> Cells:
 
 def work(schedule: Schedule, refinement: int) -> float:
     """Return the number of cell updates of a run; a refinement costs four times the one before."""
-    return float(CELLS * len(schedule.roots)) * 4.0**refinement
+    return float(schedule.cells * len(schedule.roots)) * 4.0**refinement

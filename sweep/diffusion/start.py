@@ -55,10 +55,7 @@ class Start:
         """E (X_0 − x)⁺, for x ≥ 0."""
         if self.law is not None:
             return self.scale * float(self.law.integrated_tail(x / self.scale))
-        total = 0.0
-        for point, weight in zip(self.points.tolist(), self.weights.tolist(), strict=True):
-            total += weight * max(point - x, 0.0)
-        return total
+        return float(np.cumsum(self.weights * np.maximum(self.points - x, 0.0))[-1])
 
     @property
     def mean(self) -> float:
@@ -104,7 +101,7 @@ class Start:
         if self.law is not None:
             u += self._smooth_masses(self.law, cells, h)
         kernels.share_points(self.points, self.weights, h, u)
-        return u
+        return u / np.cumsum(u)[-1]
 
     def _smooth_masses(self, law: Law, cells: int, h: float) -> Floats:
         centers = (np.arange(cells) + 0.5) * h

@@ -1,0 +1,39 @@
+"""`python -m analysis` fits the quantity that is asked for."""
+
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.__main__ import main
+
+
+def stored_at_snapshots(tmp_path):
+    """A netCDF file with a quantity over snapshots, exponents −1/2 at the first and −1 at the second."""
+    N, rng = np.array([100, 1000, 10000]), np.random.default_rng(3)
+    noise = rng.lognormal(0.0, 0.1, (3, 1, 1, 1, 8, 2))
+    values = noise * np.stack([N**-0.5, N**-1.0], axis=-1)[:, None, None, None, None, :]
+    data = xr.Dataset(
+        {"d_S": (("N", "d", "lam", "G", "replica", "snapshot"), values, {"units": "1", "long_name": "d_S"})},
+        {"N": N, "d": [2], "lam": [0.9], "G": ["exponential"], "snapshot": [2.0, 10.0]},
+    )
+    path = tmp_path / "results.nc"
+    xr.DataTree.from_dict({"network": data}).to_netcdf(path)
+    return path
+
+
+@pytest.mark.parametrize(("snapshot", "exponent"), [(2, -0.5), (10, -1.0)])
+def test_the_command_fits_at_the_snapshot_asked_for(tmp_path, capsys, snapshot, exponent):
+    path = stored_at_snapshots(tmp_path)
+    assert main([str(path), "--quantity", "d_S", "--snapshot", str(snapshot)]) == 0
+    fitted = float(re.search(r"exponential\s+(\S+)", capsys.readouterr().out)[1])
+    assert fitted == pytest.approx(exponent, abs=0.05)
+
+
+def test_the_command_names_the_snapshots_there_are(tmp_path, capsys):
+    path = stored_at_snapshots(tmp_path)
+    assert main([str(path), "--quantity", "d_S"]) == 2
+    assert "snapshot must be given for d_S: add --snapshot with one of [2.0, 10.0]" in capsys.readouterr().err
+    assert main([str(path), "--quantity", "d_S", "--snapshot", "3"]) == 2
+    assert "snapshot must be one of [2.0, 10.0], got 3" in capsys.readouterr().err
