@@ -1,7 +1,9 @@
 """How distances fall with N in equilibrium, on N servers drawn independently from the invariant state.
 
 With ages of tail exponent β, d_P and d_𝕊 fall like N^{−(β−1)/(2β−1)}: for lomax(beta=1.5) like N^{−1/4}.
-The norm V of residual lives falls like N^{−1/2}. Run: python examples/equilibrium_distances.py [--figure FILE]
+The norm V of residual lives falls like N^{−1/2}.
+
+Run: python examples/equilibrium_distances.py [--figure FILE]
 """
 
 from __future__ import annotations

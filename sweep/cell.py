@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sweep.initial import Initial, as_initial
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.arrivals import Profile, as_arrivals
+from sweep.initial import Initial, Lengths, as_initial
 from sweep.laws import Law, as_law
 from sweep.seeds import digest
 
 _POISSON = as_law("exponential")
-_EMPTY = Initial()
+_EMPTY = Lengths()
 
 
 def canonical(value: float) -> float:
@@ -90,7 +94,7 @@ class Limit:
     d: int
     lam: float
     G: Law
-    arrivals: Law = _POISSON
+    arrivals: Law | Profile = _POISSON
     initial: Initial = _EMPTY
     fraction: float = 1.0
 
@@ -102,7 +106,7 @@ class Limit:
             d: int,
             lam: float,
             G: str | Law,
-            arrivals: str | Law = ...,
+            arrivals: str | Law | Profile = ...,
             initial: str | Initial = ...,
             fraction: float = ...,
         ) -> None: ...
@@ -112,12 +116,18 @@ class Limit:
             "d": lambda value: check_count("d", value),
             "lam": check_rate,
             "G": lambda value: as_law(value, "G"),
-            "arrivals": lambda value: as_law(value, "arrivals"),
+            "arrivals": as_arrivals,
             "initial": as_initial,
             "fraction": check_fraction,
         }
         for name, function in convert.items():
             object.__setattr__(self, name, function(getattr(self, name)))
+
+    def mean_arrivals(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return arrivals per server by each time in the limit: λt, or ∫ λ(s) ds."""
+        if isinstance(self.arrivals, Profile):
+            return np.asarray(self.lam * self.arrivals.integral(times))
+        return np.asarray(self.lam * times)
 
     @property
     def text(self) -> str:
@@ -128,7 +138,9 @@ class Limit:
     def key(self) -> str:
         """Hexadecimal identity in the store: of the parameters, and of what a law read from a file holds."""
         values = {name: getattr(self, name) for name in self._names()}
-        identities = {name: v.identity if isinstance(v, Law) else v for name, v in values.items()}
+        identities = {
+            n: v.identity if isinstance(v, (Law, Profile, Initial)) else v for n, v in values.items()
+        }
         return digest(" ".join(f"{name}={value}" for name, value in identities.items()))
 
     def _names(self) -> tuple[str, ...]:
@@ -148,6 +160,8 @@ class Cell(Limit):
     True
     """
 
+    arrivals: Law = _POISSON
+    initial: Lengths = _EMPTY
     N: int
     replacement: bool = True
 
@@ -160,7 +174,7 @@ class Cell(Limit):
             d: int,
             lam: float,
             G: str | Law,
-            arrivals: str | Law = ...,
+            arrivals: str | Law | Profile = ...,
             initial: str | Initial = ...,
             replacement: bool = ...,
             fraction: float = ...,
@@ -173,6 +187,16 @@ class Cell(Limit):
             raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
         if not self.replacement and self.d > self.N:
             raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
+        if not isinstance(self.arrivals, Law):
+            raise ValueError(
+                f"arrivals must be a law of gaps for N servers, got {self.arrivals}: "
+                "only the limit takes a profile"
+            )
+        if not isinstance(self.initial, Lengths):
+            raise ValueError(
+                f"initial must be empty or lengths(…) for N servers, got {self.initial}: "
+                "only the limit starts from it"
+            )
         self.initial.counts(self.N)
 
     def _names(self) -> tuple[str, ...]:

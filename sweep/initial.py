@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 _FORM = re.compile(r"lengths\((?P<pairs>.*)\)\Z")
 _PAIR = re.compile(r"\s*(?P<length>\d+)\s*:\s*(?P<share>[0-9.eE+-]+)\s*\Z")
-_CURE = 'write "empty" or "lengths(2: 0.2, 3: 0.8)"'
+_CURE = 'write "empty", "lengths(2: 0.2, 3: 0.8)" or "invariant"'
 #: Jobs by which N times a share may miss a whole number (shares are typed with few digits).
 _SLACK = 0.01
 
 
+class Initial(ABC):
+    """What the queues hold at time 0: their lengths, and the ages of the jobs in service.
+
+    Kinds are frozen values, equal when they are the same state; `str` is their canonical text.
+    """
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @property
+    def identity(self) -> str:
+        """The text that stands for the state in keys."""
+        return str(self)
+
+    @property
+    @abstractmethod
+    def fresh(self) -> bool:
+        """Whether jobs of age 0 have a positive mass at time 0."""
+
+
+@final
 @dataclass(frozen=True)
-class Initial:
+class Invariant(Initial):
+    """The invariant state of the limit with the same d, λ, G and fraction.
+
+    Examples
+    --------
+    >>> str(parse_initial("invariant"))
+    'invariant'
+    """
+
+    def __str__(self) -> str:
+        return "invariant"
+
+    @property
+    def fresh(self) -> bool:
+        """Ages have a density."""
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Lengths(Initial):
     """Exact proportions of queue lengths, every job in service just started (age 0).
 
     `shares` holds (length, proportion) with length ≥ 1 increasing and proportions > 0; the rest is empty.
@@ -38,6 +81,11 @@ class Initial:
         if not self.shares:
             return "empty"
         return "lengths(" + ", ".join(f"{length}: {share!r}" for length, share in self.shares) + ")"
+
+    @property
+    def fresh(self) -> bool:
+        """Every job in service has just started."""
+        return bool(self.shares)
 
     @property
     def longest(self) -> int:
@@ -81,7 +129,7 @@ class Initial:
 
 
 def parse_initial(text: str, field: str = "initial") -> Initial:
-    """Read `empty` or `lengths(2: 0.2, 3: 0.8)`; proportions that sum to less than 1 leave the rest empty.
+    """Read `empty`, `invariant` or `lengths(2: 0.2, 3: 0.8)`, whose missing proportions are empty queues.
 
     Raises
     ------
@@ -90,7 +138,9 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
     """
     text = text.strip()
     if text == "empty":
-        return Initial()
+        return Lengths()
+    if text == "invariant":
+        return Invariant()
     form = _FORM.match(text)
     if form is None:
         raise ValueError(f"{field} must be an initial state, got {text!r}: {_CURE}")
@@ -110,7 +160,7 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
         shares[length] = share
     if sum(shares.values()) > 1.0 + 1e-9:
         raise ValueError(f"{field} must have proportions that sum to at most 1, got {text!r}")
-    return Initial(tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0))
+    return Lengths(tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0))
 
 
 def as_initial(value: str | Initial, field: str = "initial") -> Initial:

@@ -66,7 +66,7 @@ FLUID: Mapping[str, Variable] = {
     "S_error": Variable(("t", "level"), "1", "estimated absolute error of the limit S_ℓ"),
     "D": Variable(("t", "level"), "1", "limit completions per server from queues of length at least ℓ, D_ℓ"),
     "X": Variable(("t",), "1", "limit jobs per server, Σ S_ℓ"),
-    "E": Variable(("t",), "1", "limit arrivals per server, λt"),
+    "E": Variable(("t",), "1", "limit arrivals per server, ∫ λ(s) ds"),
     "nu_cdf": Variable(
         ("snapshot", "level", "age"),
         "1",

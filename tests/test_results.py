@@ -31,7 +31,7 @@ LONG = "hyperexponential(scv=" + "1" * 60 + ")"
 AXES = {"N": [10, 100], "d": [1, 2], "lam": [0.5, 0.9], "G": [LONG, "exponential", "λ"]}
 REPLICAS, TIMES, LEVELS = 3, (0.0, 1.5, 3.0), (1, 2)
 SNAPSHOTS, AGES = (1.5, 3.0), (0.0, 1.0, np.inf)
-SIZES = {"t": 3, "level": 2, "snapshot": 2, "age": 3}
+SIZES = {"t": 3, "level": 2, "snapshot": 2, "age": 3, "knot": 4}
 
 
 def key(*parts):
@@ -140,7 +140,7 @@ def test_every_value_is_in_its_place(tree):
             assert np.array_equal(place[name].values, expected), name
     for i_d, i_lam, i_G in LIMITS:
         place = tree["fluid"].dataset.isel(d=i_d, lam=i_lam, G=i_G)
-        for name in GROUPS["fluid"]:
+        for name in (name for name, v in GROUPS["fluid"].items() if not v.internal):
             assert np.array_equal(place[name].values, value("fluid", name, (i_d, i_lam, i_G))), name
     assert (tree["cells"].status == "done").all()
     assert (tree["cells"].replicas == REPLICAS).all()
@@ -150,7 +150,9 @@ def test_every_value_is_in_its_place(tree):
 def test_each_group_alone_carries_its_coordinates_units_and_names(finished, group):
     with xr.open_dataset(finished.results, group=group) as dataset:
         leading = {"network": ("N", "d", "lam", "G", "replica"), "fluid": ("d", "lam", "G")}
-        for name, variable in GROUPS[group].items():
+        shown = {name: variable for name, variable in GROUPS[group].items() if not variable.internal}
+        assert set(dataset.data_vars) == set(shown)
+        for name, variable in shown.items():
             found = dataset[name]
             assert found.dims == (*leading.get(group, ("N", "d", "lam", "G")), *variable.dims)
             assert found.attrs == {"units": variable.units, "long_name": variable.long_name}

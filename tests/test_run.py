@@ -147,7 +147,7 @@ def toml(tmp_path, **changes):
     return path
 
 
-BIG = {"N": [2000, 200000], "d": [2], "replicas": 24, "horizon": 6.0}
+BIG = {"N": [2000, 200000], "d": [2], "replicas": 24, "horizon": 6.0, "snapshots": []}
 
 
 def start(path, store, engine="local"):

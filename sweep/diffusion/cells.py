@@ -31,7 +31,7 @@ class Cells:
     h: float
 
     def doubled(self) -> Cells:
-        """Return the same masses on twice the domain: cells merge in pairs, so v is unchanged at their nodes."""
+        """Return the same masses on twice the domain: cells merge in pairs, and v at their nodes is kept."""
         half = self.u.size // 2
         return Cells(np.concatenate([self.u[0::2] + self.u[1::2], np.zeros(half)]), 2.0 * self.h)
 
@@ -45,7 +45,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What all resolutions share: roots t^{1/4} of the coarsest nodes, outputs among them, when domains double.
+    """What all resolutions share: roots t^{1/4} of the coarsest nodes, outputs, and when domains double.
 
     Nodes are equally spaced in t^{1/4} between outputs. From a point the solution varies on the scale of t
     itself, and the steps next to t = 0 contribute to later errors like the fourth power of the step.

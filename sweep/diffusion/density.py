@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep.diffusion.cells import Schedule, pilot, trace, work
+from sweep.diffusion.checks import check_positions, check_probabilities, check_tolerance
 from sweep.diffusion.labels import DIFFUSION, labelled
-from sweep.diffusion.model import Diffusion, number
+from sweep.diffusion.model import Diffusion
 from sweep.diffusion.readout import Values, default_positions, read
 from sweep.diffusion.start import Start, as_start
 from sweep.errors import AccuracyError
@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 #: Exponents eliminated in turn, from a point at 0 and from elsewhere: where no domain shrinks with the layer
 #: at t = 0, the error has a term h² log h, which eliminating 2 twice removes.
 _FROM_EMPTY, _FROM_ELSEWHERE = (2.0, 3.0, 4.0), (2.0, 2.0, 3.0)
-#: Resolutions before the first estimate, and cell updates before giving up (about 10 s).
-_RESOLUTIONS, _WORK = 3, 1e8
+#: Resolutions before the first estimate, and cell updates before giving up (about 40 s).
+_RESOLUTIONS, _WORK = 3, 4e8
 #: Share of the tolerance that may lie beyond three quarters of the domain.
 _SPILL = 0.02
 #: By default positions end where v falls to this share, in so many intervals.
@@ -83,9 +83,10 @@ def solve_diffusion(
     Returns
     -------
     xarray.Dataset
-        v, u (t, x), mean, mass (t), with `probabilities` also quantile (t, probability), and v_error, u_error,
-        mean_error, quantile_error. v never increases in x and u is not negative; mass is that of the cells.
-        At t = 0 they are P(X_0 > x), the density of the part of X_0 that has one, and its moments.
+        v, u (t, x), mean, mass (t), with `probabilities` also quantile (t, probability), and the estimated
+        errors v_error, u_error, mean_error, quantile_error. v never increases in x and u is not negative;
+        mass is that of the cells. At t = 0 they are P(X_0 > x), the density of the part of X_0 that has one,
+        and its moments.
 
     Raises
     ------
@@ -96,17 +97,18 @@ def solve_diffusion(
 
     Notes
     -----
-    The PDE is that of R. Atar and G. Wolansky, Invariance principle and McKean–Vlasov limit for randomized load
-    balancing in heavy traffic. Masses of cells follow a Markov chain whose drift in a cell is the mean of
-    b1 + b0 ell v^{ell−1} over it (second order in the width, never negative); time steps are backward Euler
-    extrapolated to second order, limited where that would make a mass negative. Steps are equal in t^{1/4}, the
-    domain doubles as the mass spreads. Results at three or more resolutions are extrapolated once more.
+    The PDE is that of R. Atar and G. Wolansky, Invariance principle and McKean–Vlasov limit for randomized
+    load balancing in heavy traffic. Masses of cells follow a Markov chain whose drift in a cell is the mean
+    of b1 + b0 ell v^{ell−1} over it (second order in the width, never negative); time steps are backward
+    Euler extrapolated to second order, limited where that would make a mass negative. Steps are equal in
+    t^{1/4}, the domain doubles as the mass spreads. Each resolution is of second order in width and step;
+    three or more of them are extrapolated.
 
     Examples
     --------
     >>> data = solve_diffusion(b1=-2, b0=1, ell=2, sigma2=2, times=[0.5, 40.0], tolerance=1e-8)
-    >>> round(float(data["mean"].sel(t=40.0)), 8) == round(math.log(2.0), 8)
-    True
+    >>> round(float(data["mean"].sel(t=40.0)), 7)  # ln 2 in equilibrium
+    0.6931472
     >>> bool((data.v.diff("x") <= 0.0).all())
     True
     """
@@ -115,11 +117,9 @@ def solve_diffusion(
     positions = None if x is None else check_positions(x)
     shares = check_probabilities(probabilities)
     accepted = check_tolerance(tolerance)
-    positions, solution = solve(
-        model, start, times=t, x=positions, probabilities=shares, tolerance=accepted
-    )
+    positions, solution = solve(model, start, times=t, x=positions, probabilities=shares, tolerance=accepted)
     coordinates = {"t": t, "x": positions, "probability": shares}
-    attributes = {"b1": model.b1, "b0": model.b0, "ell": model.ell, "sigma2": model.sigma2, "initial": start.text}
+    attributes = {"parameters": model.text, "initial": start.text, "tolerance": accepted}
     return labelled(DIFFUSION, arrays_of(solution, shares.size > 0), coordinates, attributes)
 
 
@@ -183,31 +183,31 @@ def refine(
             continue
         values, errors, reached = [], [], 0.0
         for index in range(len(runs[-1])):
-            row, change = extrapolate([run[index].smooth for run in runs], exponents)
+            row, error = extrapolate([run[index].smooth for run in runs], exponents)
             values.append(projected(split(row, x.size, runs[-1][index].mass)))
-            error = split(change, x.size, 0.0)
-            errors.append(with_truncation(error, schedule, start))
+            errors.append(with_truncation(split(error, x.size, 0.0), schedule, start))
             reached = max(reached, float(np.max(errors[-1].v)))
         if reached <= tolerance:
             return values, errors
         if 4.0 * work(schedule, len(runs) - 1) > _WORK:
             raise AccuracyError(
-                f"tolerance must be at least {reached:.1e} for {model.text} from {start.text}, got {tolerance:g}: "
-                f"the estimate after {len(runs)} resolutions; pass that, or leave out the earliest times",
+                f"tolerance must be at least {reached:.1e} for {model.text} from {start.text}, "
+                f"got {tolerance:g}: the estimate after {len(runs)} resolutions; pass that tolerance, or "
+                "leave out the earliest times",
                 reached,
             )
 
 
 def extrapolate(results: Sequence[Floats], exponents: Sequence[float]) -> tuple[Floats, Floats]:
-    """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its last change."""
+    """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its error."""
     row = [results[0]]
     for result in results[1:]:
         fresh = [result]
         for exponent, older in zip(exponents, row, strict=False):
             fresh.append(fresh[-1] + (fresh[-1] - older) / (2.0**exponent - 1.0))
         before, row = row, fresh
-    change = np.maximum(np.abs(row[-1] - row[-2]), 0.125 * np.abs(row[-1] - before[-1]))
-    return row[-1], change
+    error = np.maximum(2.0 * np.abs(row[-1] - row[-2]), 0.125 * np.abs(row[-1] - before[-1]))
+    return row[-1], error
 
 
 def projected(values: Values) -> Values:
@@ -237,49 +237,3 @@ def at_start(start: Start, x: Floats, probabilities: Floats) -> Values:
 def zeros(x: Floats, probabilities: Floats) -> Values:
     """Return the errors at t = 0."""
     return Values(np.zeros(x.size), np.zeros(x.size), np.zeros(probabilities.size), 0.0, 0.0)
-
-
-def check_positions(x: ArrayLike) -> Floats:
-    """Return positions as a float64 array, shape (x,).
-
-    Raises
-    ------
-    ValueError
-        Not a strictly increasing sequence of finite numbers ≥ 0.
-    """
-    values = np.asarray(x, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"x must be an increasing sequence, got shape {values.shape}: write [0.0, 0.5, 1.0]")
-    if not (np.all(np.isfinite(values)) and values[0] >= 0.0 and np.all(np.diff(values) > 0.0)):
-        raise ValueError(f"x must be finite, not negative and increase, got {values.tolist()[:8]}")
-    return values
-
-
-def check_probabilities(probabilities: ArrayLike) -> Floats:
-    """Return probabilities as a float64 array, shape (probability,), which may be empty.
-
-    Raises
-    ------
-    ValueError
-        Not strictly increasing in (0, 1).
-    """
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.ndim != 1 or not (np.all((values > 0.0) & (values < 1.0)) and np.all(np.diff(values) > 0.0)):
-        raise ValueError(f"probabilities must increase in (0, 1), got {probabilities!r}: write [0.5, 0.99]")
-    return values
-
-
-def check_tolerance(tolerance: Any) -> float:
-    """Return the tolerance as a float.
-
-    Raises
-    ------
-    TypeError
-        Not a number.
-    ValueError
-        Outside [1e-11, 1).
-    """
-    value = number("tolerance", tolerance)
-    if not 1e-11 <= value < 1.0:
-        raise ValueError(f"tolerance must lie in [1e-11, 1), got {tolerance!r}")
-    return value

@@ -1,4 +1,4 @@
-"""Compiled loops of the heavy-traffic limit: steps of the density in cells, and of reflected particles by rank.
+"""Compiled loops of the heavy-traffic limit: steps of masses in cells, and of reflected particles by rank.
 
 Cells of width h hold the masses u_j of (jh, (j+1)h); v at node j is the mass of the cells from j on. With
 F(v) = b1 v + b0 v^ell and D = σ²/2, the mass of cell j has the mean drift of the ranks it covers,
@@ -49,11 +49,23 @@ class Scratch(NamedTuple):
 
 @njit(**_OPTIONS)
 def mean_drift(model: Model, above: float, below: float) -> Any:
-    """Return (F(above) − F(below))/(above − below), written as a sum so that the two may be equal."""
-    power, total = 1.0, 0.0
-    for _ in range(model.ell):
-        total = total * below + power
-        power *= above
+    """Return (F(above) − F(below))/(above − below) as a sum of products, so that the two may be equal.
+
+    With P_k = Σ_{i<k} above^i below^{k−1−i}: P_{2k} = (above^k + below^k) P_k, P_{k+1} = above P_k + below^k.
+    """
+    total, high, low = 1.0, above, below
+    bit = 1
+    while 2 * bit <= model.ell:
+        bit *= 2
+    while bit > 1:
+        bit //= 2
+        total *= high + low
+        high *= high
+        low *= low
+        if model.ell & bit:
+            total = above * total + low
+            high *= above
+            low *= below
     return model.b1 + model.b0 * total
 
 
@@ -176,8 +188,8 @@ def march(model: Model, u: Floats, h: float, steps: Floats, s: Scratch) -> None:
 def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
     """Add point masses to the cells u by the quadratic B-spline; cell −1 is reflected into cell 0."""
     last = u.size - 1
-    for point, weight in zip(points, weights):
-        place = point / h
+    for i in range(points.size):
+        place, weight = points[i] / h, weights[i]
         j = min(int(place), last)
         offset = place - j - 0.5
         if j == last and offset > 0.0:
@@ -186,3 +198,68 @@ def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
         u[max(j - 1, 0)] += weight * 0.5 * (0.5 - offset) * (0.5 - offset)
         u[j] += weight * (0.75 - offset * offset)
         u[min(j + 1, last)] += weight * 0.5 * (0.5 + offset) * (0.5 + offset)
+
+
+@njit(**_OPTIONS)
+def sort_particles(x: Floats, first: Integers, order: Integers) -> None:
+    """Set `order` so that x[order] increases, in O(M) for moderate tails: buckets, then each of them.
+
+    `first` is scratch of M + 1 items.
+    """
+    M = x.size
+    low, high = x.min(), x.max()
+    scale = M / (high - low) if high > low else 0.0
+    first[:] = 0
+    for position in x:
+        first[min(int((position - low) * scale), M - 1) + 1] += 1
+    for bucket in range(M):
+        first[bucket + 1] += first[bucket]
+    for i in range(M):
+        bucket = min(int((x[i] - low) * scale), M - 1)
+        order[first[bucket]] = i
+        first[bucket] += 1
+    start = 0
+    for bucket in range(M):
+        end = first[bucket]
+        if end - start > 32:
+            members = order[start:end].copy()
+            order[start:end] = members[np.argsort(x[members])]
+        else:
+            for i in range(start + 1, end):
+                moving, j = order[i], i
+                while j > start and x[order[j - 1]] > x[moving]:
+                    order[j] = order[j - 1]
+                    j -= 1
+                order[j] = moving
+        start = end
+
+
+@njit(**_OPTIONS)
+def set_drifts(model: Model, x: Floats, order: Integers, drift: Floats) -> None:
+    """Set each drift to the mean of b1 + b0 ell v^{ell−1} over the particle's rank, or its tied ranks."""
+    M, start = x.size, 0
+    while start < M:
+        end = start + 1
+        while end < M and x[order[end]] == x[order[start]]:
+            end += 1
+        shared = mean_drift(model, (M - start) / M, (M - end) / M)
+        for i in range(start, end):
+            drift[order[i]] = shared
+        start = end
+
+
+@njit(**_OPTIONS)
+def move_particles(
+    model: Model, x: Floats, drift: Floats, dt: float, normals: Floats, exponentials: Floats
+) -> None:
+    """Advance x by dt with constant drifts and exact reflection at 0.
+
+    Given its displacement y over dt, the least value of a Brownian path with drift is
+    (y − √(y² + 2σ²dt E))/2 with E exponential of mean 1, whatever the drift; reflection adds what it lacks.
+    """
+    variance = 2.0 * model.D * dt
+    spread = math.sqrt(variance)
+    for i in range(x.size):
+        y = drift[i] * dt + spread * normals[i]
+        least = 0.5 * (y - math.sqrt(y * y + 2.0 * variance * exponentials[i]))
+        x[i] = x[i] + y - min(x[i] + least, 0.0)

@@ -45,7 +45,7 @@ def labelled(
     table: Mapping[str, Variable],
     arrays: Mapping[str, NDArray[Any]],
     coordinates: Mapping[str, NDArray[Any]],
-    attributes: Mapping[str, str | float | int],
+    attributes: Mapping[str, object],
 ) -> xr.Dataset:
     """Return arrays as a dataset with the dimensions, units and long names of `table`."""
     import xarray as xr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from sweep.cell import canonical, check_count
+from sweep.cell import check_count
+from sweep.diffusion.checks import finite, number
 from sweep.laws import Law, as_law
 
 _MOST_CHOICES = 1000
@@ -119,32 +119,3 @@ def sigma2_of(G: str | Law, arrivals: str | Law = "exponential", n: int | None =
     if gaps.variance == math.inf:
         raise ValueError(f"arrivals must have finite variance for a finite n, got {gaps}: leave n out")
     return 1.0 + (gaps.variance - 1.0) / servers + service.variance
-
-
-def number(name: str, value: Any) -> float:
-    """Return `value` as a canonical float.
-
-    Raises
-    ------
-    TypeError
-        Not a number.
-    """
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    return canonical(float(value))
-
-
-def finite(name: str, value: Any) -> float:
-    """Return `value` as a canonical float if it is a finite number.
-
-    Raises
-    ------
-    TypeError
-        Not a number.
-    ValueError
-        nan or infinite.
-    """
-    result = number(name, value)
-    if not math.isfinite(result):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    return result

@@ -81,4 +81,4 @@ def default_positions(found: list[Cells], share: float, count: int) -> Floats:
     end = 0.0
     for cells in found:
         end = max(end, cells.h * int(np.count_nonzero(cells.v > share)))
-    return np.arange(count + 1) * (end / count)
+    return np.asarray(np.arange(count + 1) * (end / count), dtype=np.float64)

@@ -76,7 +76,9 @@ class Start:
     def density(self, x: ArrayLike) -> Floats:
         """Density at x ≥ 0 of the part of the law that has one, of the shape of x."""
         positions = np.asarray(x, dtype=np.float64)
-        return np.zeros(positions.shape) if self.law is None else self.law.density(positions / self.scale) / self.scale
+        if self.law is None:
+            return np.zeros(positions.shape)
+        return np.asarray(self.law.density(positions / self.scale) / self.scale)
 
     def quantile(self, probability: float) -> float:
         """Return the least q with P(X_0 ≤ q) ≥ `probability`, in (0, 1)."""
@@ -101,7 +103,7 @@ class Start:
         if self.law is not None:
             u += self._smooth_masses(self.law, cells, h)
         kernels.share_points(self.points, self.weights, h, u)
-        return u / np.cumsum(u)[-1]
+        return np.asarray(u / np.cumsum(u)[-1])
 
     def _smooth_masses(self, law: Law, cells: int, h: float) -> Floats:
         centers = (np.arange(cells) + 0.5) * h
@@ -119,7 +121,8 @@ class Start:
             return self.law.sample(rng, size) * self.scale
         if self.points.size == size:
             return self.points.copy()
-        return self.points[np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(size), side="right")]
+        places = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(size), side="right")
+        return np.asarray(self.points[places])
 
 
 def as_start(value: str | Start | ArrayLike, field: str = "initial") -> Start:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.fluid.path import Path
+from sweep.fluid.start import Start
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
@@ -13,7 +14,7 @@ Floats = NDArray[np.float64]
 _SAME = 1e-9
 
 
-def age_distribution(law: Law, path: Path, node: int, ages: Floats) -> Floats:
+def age_distribution(law: Law, path: Path, node: int, ages: Floats, start: Start) -> Floats:
     """Return ν_ℓ[0, a] at a node whose `path.ages` are kept, for each age, shape (level, age).
 
     Whole cells count with their product weights. In the cell that holds a, f is taken linear with a limited
@@ -37,7 +38,18 @@ def age_distribution(law: Law, path: Path, node: int, ages: Floats) -> Floats:
             born = node - int(held.born[i])
             if path.nodes[born] <= age * (1.0 + _SAME):
                 result[:, index] += held.atoms[:, i] * path.weights.after[born]
+    _add_older(held.parts, start, float(path.nodes[node]), ages, result)
     return result
+
+
+def _add_older(parts: Floats, start: Start, time: float, ages: Floats, result: Floats) -> None:
+    """Add jobs that were in service at time 0, whose ages are above `time`."""
+    many = parts.shape[1]
+    older = np.flatnonzero(ages > time)
+    if many and older.size:
+        left = start.younger(many, time, ages[older] - time)
+        for m in range(many):
+            result[:, older] += parts[:, m, None] * left[m]
 
 
 def _within_cell(law: Law, births: Floats, edges: Floats, cell: int, age: float) -> Floats:

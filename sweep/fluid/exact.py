@@ -7,7 +7,8 @@ and S_ℓ = Σ_i x_{ℓ,i}, the equations of the limit are the finite system
     x_ℓ' = c_ℓ (x_{ℓ−1} − x_ℓ) + x_ℓ T + (x_{ℓ+1} t⁰ + 1{ℓ=1} λ(1 − φ(S_1))) α,      no c_1 term,
     D_ℓ' = x_ℓ t⁰,      c_ℓ = λ (φ(S_{ℓ−1}) − φ(S_ℓ)) / (S_{ℓ−1} − S_ℓ),
 
-which for exponential services is S_ℓ' = λ(φ(S_{ℓ−1}) − φ(S_ℓ)) − (S_ℓ − S_{ℓ+1}). It shares no code with the
+which for exponential services is S_ℓ' = λ(φ(S_{ℓ−1}) − φ(S_ℓ)) − (S_ℓ − S_{ℓ+1}), λ being λ(t) where arrivals
+follow a profile. It shares no code with the
 solver.
 """
 
@@ -20,11 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arrivals import Profile
 from sweep.cell import Limit
+from sweep.initial import Invariant, Lengths
 from sweep.laws import Erlang, Exponential, Hyperexponential, Law
 from sweep.laws import PhaseType as PhaseTypeLaw
 
 Floats = NDArray[np.float64]
+#: Relative error that a step of the Runge–Kutta method may make.
+_FINEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,10 @@ def phase_type(law: Law) -> PhaseType:
     raise TypeError(f"law must be exponential, erlang, hyperexponential or phase_type, got {law}")
 
 
-def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floats]:
-    """Return S and D, shape (t, level), at `times` by an eighth-order Runge–Kutta method at 1e-12.
+def solve_phase_type(
+    limit: Limit, times: Floats, levels: int, accuracy: float = _FINEST
+) -> dict[str, Floats]:
+    """Return S and D, shape (t, level), at `times` by an eighth-order Runge–Kutta method.
 
     Parameters
     ----------
@@ -81,6 +88,8 @@ def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floa
         Increasing, from 0 on, shape (t,).
     levels
         Levels of the truncated system: enough that S at the last is negligible.
+    accuracy
+        Relative error allowed in one step.
 
     Examples
     --------
@@ -89,9 +98,9 @@ def solve_phase_type(limit: Limit, times: Floats, levels: int) -> dict[str, Floa
     [0.5, 0.25, 0.125]
     """
     phases = phase_type(limit.G)
-    x0 = np.outer(limit.initial.tails(levels), phases.start)
+    x0 = _start(limit, phases, levels)
     state = np.concatenate([x0, np.zeros((levels, 1))], axis=1)
-    path = _integrate(lambda y: _derivative(limit, phases, y), state, times)
+    path = _integrate(limit, lambda lam, y: _derivative(limit, lam, phases, y), state, times, 0.0, accuracy)
     return {"S": path[:, :, :-1].sum(axis=2), "D": path[:, :, -1]}
 
 
@@ -105,18 +114,22 @@ def solve_phase_type_ages(limit: Limit, time: float, ages: Floats, levels: int) 
     width = phases.start.size
     young = np.empty((levels, ages.size))
     for index, age in enumerate(ages.tolist()):
-        state = np.outer(limit.initial.tails(levels), phases.start)
+        state = _start(limit, phases, levels)
         state = np.concatenate([state, np.zeros((levels, 1))], axis=1)
-        state = _integrate(lambda y: _derivative(limit, phases, y), state, np.array([time - age]))[0]
+        state = _integrate(
+            limit, lambda lam, y: _derivative(limit, lam, phases, y), state, np.array([time - age])
+        )[0]
         both = np.concatenate([state, np.zeros((levels, width))], axis=1)
 
-        def follow(y: Floats) -> Floats:
-            part, own = _derivative(limit, phases, y[:, : width + 1]), y[:, width + 1 :]
-            change = own @ phases.generator + np.outer(_births(limit, phases, y[:, :width]), phases.start)
-            change[1:] += _joining(limit, y[:, :width])[:, None] * (own[:-1] - own[1:])
+        def follow(lam: float, y: Floats) -> Floats:
+            part, own = _derivative(limit, lam, phases, y[:, : width + 1]), y[:, width + 1 :]
+            births = _births(limit, lam, phases, y[:, :width])
+            change = own @ phases.generator + np.outer(births, phases.start)
+            change[1:] += _joining(limit, lam, y[:, :width])[:, None] * (own[:-1] - own[1:])
             return np.concatenate([part, change], axis=1)
 
-        young[:, index] = _integrate(follow, both, np.array([age]))[0][:, width + 1 :].sum(axis=1)
+        late = _integrate(limit, follow, both, np.array([time]), time - age)[0]
+        young[:, index] = late[:, width + 1 :].sum(axis=1)
     return young
 
 
@@ -126,53 +139,84 @@ def solve_without_completions(limit: Limit, times: Floats, levels: int) -> Float
     S_ℓ' = λ(φ(S_{ℓ−1}) − φ(S_ℓ)) whatever the law.
     """
 
-    def derivative(S: Floats) -> Floats:
+    def derivative(lam: float, S: Floats) -> Floats:
         shares = _phi(limit, np.concatenate([[1.0], S]))
-        return np.asarray(limit.lam * (shares[:-1] - shares[1:]))
+        return np.asarray(lam * (shares[:-1] - shares[1:]))
 
-    return _integrate(derivative, np.zeros(levels), times)
+    return _integrate(limit, derivative, np.zeros(levels), times)
+
+
+def _start(limit: Limit, phases: PhaseType, levels: int) -> Floats:
+    """Queues of each length by phase at time 0, shape (level, phase)."""
+    if isinstance(limit.initial, Lengths):
+        return np.outer(limit.initial.tails(levels), phases.start)
+    if isinstance(limit.initial, Invariant) and phases.start.size == 1 and limit.lam < 1.0:
+        # One phase: the invariant rates of completion are λφ(S_{ℓ−1}) = S_ℓ.
+        S = [limit.lam]
+        while len(S) < levels:
+            S.append(limit.lam * float(_phi(limit, np.array(S[-1]))))
+        return np.array(S)[:, None]
+    raise ValueError(
+        f"initial must be empty or lengths(…) for {limit.G} by its phases, got {limit.initial}: "
+        'take method="characteristics"'
+    )
 
 
 def _phi(limit: Limit, x: Floats) -> Floats:
     return np.asarray((1.0 - limit.fraction) * x + limit.fraction * x**limit.d)
 
 
-def _joining(limit: Limit, x: Floats) -> Floats:
+def _joining(limit: Limit, lam: float, x: Floats) -> Floats:
     """c_ℓ for ℓ ≥ 2, the quotient of differences written as a sum."""
     S = x.sum(axis=1)
     powers = sum(S[:-1] ** m * S[1:] ** (limit.d - 1 - m) for m in range(limit.d))
-    return np.asarray(limit.lam * (1.0 - limit.fraction + limit.fraction * powers))
+    return np.asarray(lam * (1.0 - limit.fraction + limit.fraction * powers))
 
 
-def _births(limit: Limit, phases: PhaseType, x: Floats) -> Floats:
+def _births(limit: Limit, lam: float, phases: PhaseType, x: Floats) -> Floats:
     births = np.append((x @ phases.exits)[1:], 0.0)
-    births[0] += limit.lam * (1.0 - _phi(limit, x[0].sum()))
+    births[0] += lam * (1.0 - _phi(limit, x[0].sum()))
     return births
 
 
-def _derivative(limit: Limit, phases: PhaseType, y: Floats) -> Floats:
+def _derivative(limit: Limit, lam: float, phases: PhaseType, y: Floats) -> Floats:
     x = y[:, :-1]
-    change = x @ phases.generator + np.outer(_births(limit, phases, x), phases.start)
-    change[1:] += _joining(limit, x)[:, None] * (x[:-1] - x[1:])
+    change = x @ phases.generator + np.outer(_births(limit, lam, phases, x), phases.start)
+    change[1:] += _joining(limit, lam, x)[:, None] * (x[:-1] - x[1:])
     return np.concatenate([change, (x @ phases.exits)[:, None]], axis=1)
 
 
-def _integrate(derivative: Callable[[Floats], Floats], state: Floats, times: Floats) -> Floats:
-    """Return the states at `times` of an autonomous system that starts from `state` at time 0."""
+def _integrate(
+    limit: Limit,
+    derivative: Callable[[float, Floats], Floats],
+    state: Floats,
+    times: Floats,
+    begin: float = 0.0,
+    accuracy: float = _FINEST,
+) -> Floats:
+    """Return the states at `times` of y' = derivative(λ(t), y), which starts from `state` at `begin`."""
     from scipy.integrate import solve_ivp
 
-    rows, now, y = [], 0.0, state.ravel()
-    for time in times.tolist():
-        # One run for each stretch: the dense output between steps is less accurate than the steps.
+    profile = limit.arrivals if isinstance(limit.arrivals, Profile) else None
+    jumps = profile.breakpoints(float(times[-1])) if profile else ()
+    rows, now, y = {}, begin, state.ravel()
+    # One run for each stretch: the dense output between steps is less accurate than the steps, and steps must
+    # not reach across a jump of the rate.
+    for time in sorted({*times.tolist(), *(jump for jump in jumps if jump > begin)}):
         if time > now:
+            lam = limit.lam * (float(profile.rate(0.5 * (now + time))) if profile else 1.0)
+
+            def slope(_: float, flat: Floats, lam: float = lam) -> Floats:
+                return derivative(lam, flat.reshape(state.shape)).ravel()
+
             y = solve_ivp(
-                lambda _, flat: derivative(flat.reshape(state.shape)).ravel(),
+                slope,
                 (now, time),
                 y,
                 method="DOP853",
-                rtol=1e-12,
-                atol=1e-15,
+                rtol=accuracy,
+                atol=1e-3 * accuracy,
             ).y[:, -1]
             now = time
-        rows.append(y.reshape(state.shape))
-    return np.array(rows)
+        rows[time] = y.reshape(state.shape)
+    return np.array([rows[time] for time in times.tolist()])

@@ -46,7 +46,7 @@ def error_exponents(limit: Limit) -> tuple[float, ...]:
     even = {2.0, 4.0, 6.0}
     if float(k).is_integer():
         return tuple(sorted(even))
-    fewest = 0 if limit.initial.longest > 0 and layer_power(limit) == 1 else 2
+    fewest = 0 if limit.initial.fresh and layer_power(limit) == 1 else 2
     fractional = {
         round(i + j * k, 9)
         for i in range(fewest, 7)

@@ -38,6 +38,7 @@ def march(
     first: int,
     last: int,
     half: Floats,
+    entering: Floats,
     d: int,
     fraction: float,
     weights: tuple[Floats, Floats, int, Floats, Floats],
@@ -45,6 +46,8 @@ def march(
     atoms: Floats,
     born: Integers,
     used: int,
+    parts: Floats,
+    remaining: Floats,
     S: Floats,
     D: Floats,
     overflow: Floats,
@@ -57,7 +60,9 @@ def march(
     first, last
         Nodes of the time grid.
     half
-        λ h / 2 of each step, shape (step,).
+        ½ ∫ λ(t) dt over each step, shape (step,).
+    entering
+        Completions in each step from queues above the top level, shape (step,).
     d, fraction
         Choices of an arrival and the share p of arrivals that has them.
     weights
@@ -67,8 +72,13 @@ def march(
         Shape (level, birth cell): Q_{ℓ,j} = ∫ f_ℓ over births in step j, as if no job were ever completed.
     atoms, born, used
         The same for masses born at one moment, shape (level, atom); their nodes of birth; how many there are.
+    parts, remaining
+        Shapes (level, part), (node, part): the jobs in service at node 0. On their characteristics f_ℓ is
+        Σ_m parts[ℓ, m] f_m(0, ·), a triangular matrix, the unit one at node 0, and remaining[n, m] is
+        ∫ f_m(0, a) Ḡ(a + t_n) da.
     S, D, overflow
-        Shapes (node, level), (node, level), (node,): queues, completions, arrivals refused at the top level.
+        Shapes (node, level), (node, level), (node,): queues, completions, arrivals refused at the top
+        level beyond those that entered.
     work
         Shape (4, level), overwritten.
 
@@ -83,6 +93,7 @@ def march(
     even, layer, alive, after, before = weights
     graded = layer.shape[1]
     levels = S.shape[1]
+    many = parts.shape[1]
     gain, done, kept, slope = work[0], work[1], work[2], work[3]
     for level in range(1, levels):
         slope[level] = half[first] * _chord_slope(S[first, level - 1], S[first, level], d, fraction)
@@ -99,6 +110,17 @@ def march(
             )
             kept[level] += left
             done[level] += lost
+            left, lost = _explicit_half(
+                c,
+                parts[max(level - 1, 0)],
+                parts[level],
+                0,
+                min(level + 1, many),
+                remaining[n],
+                remaining[n + 1],
+            )
+            kept[level] += left
+            done[level] += lost
             for i in range(used):
                 value = atoms[level, i] + c * (atoms[max(level - 1, 0), i] - atoms[level, i])
                 atoms[level, i] = value
@@ -106,7 +128,7 @@ def march(
                 kept[level] += value * before[age + 1]
                 done[level] += value * (after[age] - before[age + 1])
         survive = layer[n + 1, n] if n < graded else even[even.size - 1]
-        births = 0.0
+        births = entering[n]
         for level in range(levels - 1, 0, -1):
             gain[level] = births
             kept[level] += births * survive
@@ -128,11 +150,12 @@ def march(
             cells[level, n] = gain[level]
             _implicit_half(c, cells[level - 1], cells[level], oldest, n + 1)
             _implicit_half(c, atoms[level - 1], atoms[level], 0, used)
+            _implicit_half(c, parts[level - 1], parts[level], 0, min(level + 1, many))
         for level in range(levels):
             D[n + 1, level] = D[n, level] + done[level]
         top = levels - 1
         refused = half[n] * (_phi(S[n, top], d, fraction) + _phi(S[n + 1, top], d, fraction))
-        overflow[n + 1] = overflow[n] + refused
+        overflow[n + 1] = overflow[n] + refused - entering[n]
 
 
 @njit(nogil=True, cache=True)

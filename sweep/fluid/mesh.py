@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arrivals import Profile
 from sweep.cell import Limit
 
 Floats = NDArray[np.float64]
@@ -102,10 +103,13 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     met = breakpoints if len(breakpoints) <= _MANY else []
-    wanted = [*met, *(mark for mark in marks if mark > 0.0)]
-    steepest = limit.lam * (1.0 - limit.fraction + limit.fraction * limit.d)
+    rate_steps = rate_breakpoints(limit, horizon)
+    must = [*met, *rate_steps]
+    wanted = [*must, *(mark for mark in marks if mark > 0.0)]
+    steepest = limit.lam * (limit.arrivals.most if isinstance(limit.arrivals, Profile) else 1.0)
+    steepest *= 1.0 - limit.fraction + limit.fraction * limit.d
     longest = min(_LONGEST, max(1.0 / steepest, horizon / _MOST), horizon / 16.0)
-    step = _base_step(wanted, met, horizon, longest)
+    step = _base_step((wanted, must, met, met[:1]), horizon, longest)
     if between or not _are_nodes(wanted, step):
         step /= _FINER
     count = math.ceil(horizon / step - _SAME)
@@ -113,16 +117,20 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
     layer = power * replaced
     kinks = find_kinks(limit, met, horizon)
-    return Mesh(step, count - replaced + layer, kinks, layer, power, _are_nodes(breakpoints, step))
+    aligned = _are_nodes([*breakpoints, *rate_steps], step)
+    return Mesh(step, count - replaced + layer, kinks, layer, power, aligned)
 
 
-def _base_step(
-    wanted: Sequence[float], breakpoints: Sequence[float], horizon: float, longest: float
-) -> float:
-    groups = ((wanted, _MOST_FOR_TIMES), (breakpoints, _MOST), (breakpoints[:1], _MOST))
-    for group, most in groups:
+def rate_breakpoints(limit: Limit, horizon: float) -> tuple[float, ...]:
+    """Return the times in (0, horizon) at which the rate of arrivals jumps."""
+    return limit.arrivals.breakpoints(horizon) if isinstance(limit.arrivals, Profile) else ()
+
+
+def _base_step(groups: Sequence[Sequence[float]], horizon: float, longest: float) -> float:
+    """Return the step of the first group, the one with output times, that has a common step long enough."""
+    for group, most in zip(groups, (_MOST_FOR_TIMES, _MOST, _MOST, _MOST), strict=True):
         common = common_step(group)
-        if common >= horizon / most:
+        if group and common >= min(horizon / most, longest):
             return common / math.ceil(common / longest - _SAME)
     return horizon / math.ceil(horizon / longest - _SAME)
 
@@ -138,7 +146,7 @@ def layer_power(limit: Limit) -> int:
     the power 2/k makes it a square in the index, and what the first cell gets wrong, of order G², a fourth
     power.
     """
-    if limit.initial.longest == 0:
+    if not limit.initial.fresh:
         return 1
     k = limit.G.origin_exponent
     early, later = 1.0 - float(limit.G.survival(_EARLY)), 1.0 - float(limit.G.survival(10.0 * _EARLY))
@@ -172,14 +180,15 @@ def common_step(values: Sequence[float]) -> float:
 def find_kinks(limit: Limit, breakpoints: Sequence[float], horizon: float) -> tuple[float, ...]:
     """Return the times in (0, horizon] where a derivative of the solution jumps: sums of breakpoints.
 
-    Each service smooths a kink by one order, but an atom of the law passes it on as it is. Sums of many
-    breakpoints without a common step are too many to follow: kinks of later generations are then left out.
+    Jumps of the arrival rate are such times too, and kinks follow from them as from 0. Each service smooths a
+    kink by one order, but an atom of the law passes it on as it is. Sums of many breakpoints without a common
+    step are too many to follow: kinks of later generations are then left out.
     """
     generations = _GENERATIONS if len(breakpoints) <= 3 else 2
     if limit.G.atoms and common_step(breakpoints) >= horizon / _MOST:
         generations = math.ceil(horizon / min(breakpoints))
-    found: list[float] = []
-    latest = [0.0]
+    found = list(rate_breakpoints(limit, horizon))
+    latest = [0.0, *found]
     for _ in range(generations):
         sums = sorted({time + age for time in latest for age in breakpoints if time + age <= horizon + _SAME})
         latest = _distinct(sums)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arrivals import Profile
 from sweep.cell import Limit
 from sweep.fluid.kernels import march
 from sweep.fluid.mesh import Mesh
+from sweep.fluid.start import Start, start_of
 from sweep.fluid.weights import Weights, product_weights
 
 Floats = NDArray[np.float64]
@@ -18,12 +20,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ages:
-    """Jobs in service at one node: ∫ f_ℓ over births in each step (`cells`) and at one moment (`atoms`)."""
+    """Jobs in service at one node: ∫ f_ℓ over births in each step (`cells`) and at one moment (`atoms`).
+
+    `parts` says what became of those already in service at time 0, as in `kernels.march`.
+    """
 
     node: int
     cells: Floats
     atoms: Floats
     born: NDArray[np.int64]
+    parts: Floats
 
 
 @dataclass
@@ -40,7 +46,14 @@ class Path:
     ages: dict[int, Ages] = field(default_factory=dict)
 
 
-def trace(limit: Limit, mesh: Mesh, halvings: int, levels: int, keep: Collection[int] = ()) -> Path:
+def trace(
+    limit: Limit,
+    mesh: Mesh,
+    halvings: int,
+    levels: int,
+    keep: Collection[int] = (),
+    start: Start | None = None,
+) -> Path:
     """Solve the hydrodynamic equations on one grid, to second order in its steps.
 
     Parameters
@@ -53,40 +66,46 @@ def trace(limit: Limit, mesh: Mesh, halvings: int, levels: int, keep: Collection
         Internal levels; arrivals that would pass the last are refused and counted.
     keep
         Nodes at which the jobs in service are kept by age.
+    start
+        The initial state, if it has been found already.
     """
+    start = start or start_of(limit)
     nodes = mesh.nodes(halvings)
     count = nodes.size - 1
     weights = product_weights(limit.G, mesh, halvings)
     tables = (weights.even, weights.layer, weights.alive, weights.after, weights.before)
-    half = (
-        (0.5 * limit.lam) * (nodes[1:] - nodes[:-1])
-        if mesh.layer
-        else np.full(count, 0.5 * limit.lam * nodes[1])
-    )
-    tails = limit.initial.tails(levels)
+    half = 0.5 * np.diff(limit.mean_arrivals(nodes))
+    if not mesh.layer and not isinstance(limit.arrivals, Profile):
+        half[:] = 0.5 * limit.lam * nodes[1]  # equal to the last bit
+    fresh, remaining = start.fresh(levels), start.remaining(levels, nodes)
     path = Path(
         nodes, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1)
     )
-    path.S[0] = tails
+    parts = np.eye(levels, remaining.shape[1])
+    path.S[0] = fresh
+    path.S[0, : parts.shape[1]] += remaining[0]
+    entering = start.entering(levels) * (nodes[1:] - nodes[:-1])
     stops = {*keep, count}
-    jumping = bool(weights.jumps) and tails[0] > 0.0
+    jumping = bool(weights.jumps) and fresh[0] > 0.0
     if jumping:
         stops |= jump_nodes(weights.jumps, count)
     cells = np.zeros((levels, count))
     atoms = np.zeros((levels, 1 + (len(stops) if jumping else 0)))
     born = np.zeros(atoms.shape[1], dtype=np.int64)
-    atoms[:, 0] = tails
-    used = int(tails[0] > 0.0)
+    atoms[:, 0] = fresh
+    used = int(fresh[0] > 0.0)
     work = np.zeros((4, levels))
     node = 0
     for stop in sorted(stops):
-        march(node, stop, half, limit.d, limit.fraction, tables,
-              cells, atoms, born, used, path.S, path.D, path.overflow, work)  # fmt: skip
+        march(node, stop, half, entering, limit.d, limit.fraction, tables, cells, atoms, born, used,
+              parts, remaining, path.S, path.D, path.overflow, work)  # fmt: skip
         node = stop
         if jumping and node > 0:
             used = _jump(path, node, atoms, born, used)
         if node in keep:
-            path.ages[node] = Ages(node, cells[:, :node].copy(), atoms[:, :used].copy(), born[:used].copy())
+            path.ages[node] = Ages(
+                node, cells[:, :node].copy(), atoms[:, :used].copy(), born[:used].copy(), parts.copy()
+            )
     return path
 
 

@@ -15,6 +15,7 @@ from sweep.fluid.extrapolation import error_exponents, extrapolate
 from sweep.fluid.interpolation import Stencil, stencil
 from sweep.fluid.mesh import Mesh
 from sweep.fluid.path import Path
+from sweep.fluid.start import Start
 
 Floats = NDArray[np.float64]
 #: Rounding of sums over cells.
@@ -68,14 +69,16 @@ class Readout:
         The base grid.
     paths
         Paths on `mesh` with steps halved 0, 1, 2, … times; `ages` kept at `keep_nodes`.
+    start
+        The initial state.
     """
 
-    def __init__(self, limit: Limit, mesh: Mesh, paths: Sequence[Path]) -> None:
-        self.limit, self.mesh, self.paths = limit, mesh, paths
+    def __init__(self, limit: Limit, mesh: Mesh, paths: Sequence[Path], start: Start) -> None:
+        self.limit, self.mesh, self.paths, self.start = limit, mesh, paths, start
         self.exponents = error_exponents(limit)
         self._S = self._series([path.S for path in paths], [path.S_before for path in paths])
         self._D = self._series([path.D for path in paths], [path.D_before for path in paths])
-        refused = paths[-1].overflow[:: 2 ** (len(paths) - 1), None]
+        refused = 0.0 if start.endless else paths[-1].overflow[:: 2 ** (len(paths) - 1), None]
         self._error = _neighbours(self._S.error) + refused + _ROUNDING
 
     def _series(self, values: Sequence[Floats], before: Sequence[Mapping[int, Floats]]) -> Series:
@@ -127,21 +130,24 @@ class Readout:
         return np.asarray(np.minimum(np.maximum.accumulate(np.maximum(total, 0.0), axis=1), last))
 
     def _distribution(self, resolution: int, node: int, ages: Floats) -> Floats:
-        return age_distribution(self.limit.G, self.paths[resolution], node, ages)
+        return age_distribution(self.limit.G, self.paths[resolution], node, ages, self.start)
 
     def _age_correction(self, base_node: int, ages: Floats) -> Floats:
         nodes = self.paths[0].nodes[: base_node + 1]
         time = float(nodes[-1])
-        grid = (time - nodes)[::-1]
+        older = ages[ages > time]
+        grid = np.append((time - nodes)[::-1], older)
         values = [self._distribution(r, base_node * 2**r, grid) for r in range(len(self.paths))]
-        by_birth = (extrapolate(values, self.exponents).value - values[-1])[:, ::-1].T
+        added = extrapolate(values, self.exponents).value - values[-1]
+        by_birth = added[:, nodes.size - 1 :: -1].T
         # In the moment of birth, kinks are those of the solution and those of the law, seen from now.
         seen = (time - age for age in self.limit.G.breakpoints if age < time)
         kinks = tuple(sorted({*self.mesh.kinks, *seen}))
         births = replace(self.mesh, count=base_node, kinks=kinks)
         rows = np.zeros((by_birth.shape[1], ages.size))
-        for index, age in enumerate(ages.tolist()):
-            rows[:, index] = stencil(max(time - age, 0.0), births, 0, _AGE_POINTS).apply(by_birth, {})
+        rows[:, ages > time] = added[:, nodes.size :]
+        for index, age in enumerate(ages[ages <= time].tolist()):
+            rows[:, index] = stencil(time - age, births, 0, _AGE_POINTS).apply(by_birth, {})
         return rows
 
 

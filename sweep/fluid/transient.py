@@ -20,7 +20,9 @@ provided that breakpoints are nodes; one inside a cell leaves O(h³) there from 
 ages, and the estimate shows it. Error estimates are absolute.
 
 Closure. Levels are added until the arrivals refused at the top level are below 1e-11 per server; those
-refused are counted in X, so that X = X(0) + λt − D_1 to rounding.
+refused are counted in X, so that X = X(0) + E − D_1 to rounding. From the invariant state, whose queues have
+any length, the levels above the top are kept as they are: exact at a constant rate, and else checked by more
+levels.
 
 Error. `S_error` comes from the last changes in the tableau of extrapolations (`extrapolation.extrapolate`),
 the largest over neighbouring base nodes, plus the closure error and that of interpolation to times that are
@@ -30,17 +32,21 @@ not nodes. Steps are halved until it is below the tolerance, or until the work a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep import grids
+from sweep.arrivals import Profile
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
 from sweep.fluid.mesh import Mesh, plan_mesh
+from sweep.fluid.ode import solve_ode
 from sweep.fluid.path import Path, trace
 from sweep.fluid.readout import Readout, keep_nodes
+from sweep.fluid.start import Start, start_of
 from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.routing import phi
@@ -54,6 +60,8 @@ Floats = NDArray[np.float64]
 _CLOSURE = 1e-11
 #: Internal levels above the longest initial queue at first.
 _LEVELS = 12
+#: Share of the tolerance that levels held may cost, and the most of them.
+_SHARE, _MOST_HELD = 0.25, 400
 #: Resolutions that are always computed: an estimate needs changes along two rows of the tableau.
 _RESOLUTIONS = 3
 #: Cell updates that one resolution may spend, some 5 s, and what weighing one graded cell costs in them.
@@ -68,12 +76,13 @@ def solve_fluid(
     G: str | Law,
     times: ArrayLike,
     levels: int | None = None,
-    arrivals: str | Law = "exponential",
+    arrivals: str | Law | Profile = "exponential",
     initial: str | Initial = "empty",
     fraction: float = 1.0,
     snapshots: ArrayLike = (),
     ages: ArrayLike | None = None,
     tolerance: float = 1e-8,
+    method: str = "characteristics",
 ) -> xr.Dataset:
     """Solve the hydrodynamic equations of SQ(d): the limit of `simulate` as N → ∞.
 
@@ -91,9 +100,11 @@ def solve_fluid(
         Levels ℓ = 1 … to return; by default those where S_ℓ exceeds `tolerance` at some output time. How
         many are solved for does not depend on it.
     arrivals
-        Law of the gaps between arrivals, which the limit does not depend on.
+        Law of the gaps between arrivals, which the limit does not depend on; or how the rate follows time,
+        λ(t) = λ · profile(t), as in "profile(0: 1, 2: 1.5)" or "profile(0: 1.5, 5: 0.5, period=10)".
     initial
-        "empty", or fresh ages with "lengths(2: 0.2, 3: 0.8)".
+        "empty", fresh ages with "lengths(2: 0.2, 3: 0.8)", or "invariant" for the invariant state of the same
+        d, λ, G and fraction.
     fraction
         Share p of arrivals that have d choices; the others join one uniform queue.
     snapshots
@@ -102,13 +113,15 @@ def solve_fluid(
         Increasing ages of those, shape (age,); inf is added. By default 65 of equal distance.
     tolerance
         Largest estimated error of S accepted, absolute.
+    method
+        "characteristics", or "ode" for a law of finitely many phases, an independent solution.
 
     Returns
     -------
     xarray.Dataset
         S, S_error, D over (t, level), X, E over t, and nu_cdf over (snapshot, level, age), float64, per
         server: the solution of equations (2.11)–(2.13) with S_ℓ = ⟨1, ν_ℓ⟩, X = Σ S_ℓ over all levels, E =
-        λt.
+        ∫ λ(s) ds.
 
     Raises
     ------
@@ -134,7 +147,8 @@ def solve_fluid(
     at = grids.check_snapshots(snapshots, float(t[-1]))
     age = grids.check_ages(ages, at)
     accepted = check_tolerance(tolerance)
-    arrays = solve(limit, times=t, levels=shown, snapshots=at, ages=age, tolerance=accepted)
+    check_method(method)
+    arrays = solve(limit, times=t, levels=shown, snapshots=at, ages=age, tolerance=accepted, method=method)
     level = np.arange(1, arrays["S"].shape[1] + 1)
     return dataset("fluid", arrays, {"t": t, "level": level, "snapshot": at, "age": age})
 
@@ -147,6 +161,7 @@ def solve(
     snapshots: Floats,
     ages: Floats,
     tolerance: float,
+    method: str = "characteristics",
 ) -> dict[str, Floats]:
     """Return the arrays of `solve_fluid`, without labels, for arguments that are checked already.
 
@@ -155,28 +170,67 @@ def solve(
     AccuracyError
         The tolerance was not reached within the work allowed.
     """
-    horizon = float(times[-1]) or 1.0
-    mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()], between=snapshots.size > 0)
-    readout, error = refine(limit, mesh, times, snapshots, tolerance)
-    S, D = readout.S(times), readout.D(times)
-    shown = levels if levels is not None else max(1, int(np.count_nonzero(S.max(axis=0) > tolerance)))
-    E = limit.lam * times
+    start = start_of(limit)
+    found = METHODS[method](
+        limit, start, times=times, shown=levels, snapshots=snapshots, ages=ages, tolerance=tolerance
+    )
+    S = found["S"]
+    shown = levels or max(1, int(np.count_nonzero(S.max(axis=0) > tolerance)))
+    E = limit.mean_arrivals(times)
     output = {
         "S": resized(S, shown),
-        "S_error": resized(error, shown, _CLOSURE),
-        "D": resized(D, shown),
+        "S_error": resized(found["S_error"], shown, _CLOSURE),
+        "D": resized(found["D"], shown),
         # With the arrivals refused: the sum of S over all levels, and jobs are conserved to rounding.
-        "X": limit.initial.tails(max(1, limit.initial.longest)).sum() + E - D[:, 0],
+        "X": start.jobs + E - found["D"][:, 0],
         "E": E,
     }
     if snapshots.size:
-        nu = [readout.nu(time, ages) for time in snapshots.tolist()]
-        output["nu_cdf"] = np.array([resized(at.T, shown).T for at in nu])
+        output["nu_cdf"] = np.array([resized(at.T, shown).T for at in found["nu_cdf"]])
     return output
 
 
+def solve_characteristics(
+    limit: Limit,
+    start: Start,
+    *,
+    times: Floats,
+    shown: int | None,
+    snapshots: Floats,
+    ages: Floats,
+    tolerance: float,
+) -> dict[str, Floats]:
+    """Return S, S_error, D and, if there are snapshots, nu_cdf, of the internal levels.
+
+    Raises
+    ------
+    AccuracyError
+        The tolerance was not reached within the work allowed.
+    """
+    horizon = float(times[-1]) or 1.0
+    mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()], between=snapshots.size > 0)
+    readout, error = refine(limit, start, mesh, times, shown, snapshots, tolerance)
+    found = {"S": readout.S(times), "S_error": error, "D": readout.D(times)}
+    if snapshots.size:
+        found["nu_cdf"] = np.array([readout.nu(time, ages) for time in snapshots.tolist()])
+    return found
+
+
+#: The ways to solve the equations.
+METHODS: Mapping[str, Callable[..., dict[str, Floats]]] = {
+    "characteristics": solve_characteristics,
+    "ode": solve_ode,
+}
+
+
 def refine(
-    limit: Limit, mesh: Mesh, times: Floats, snapshots: Floats, tolerance: float
+    limit: Limit,
+    start: Start,
+    mesh: Mesh,
+    times: Floats,
+    shown: int | None,
+    snapshots: Floats,
+    tolerance: float,
 ) -> tuple[Readout, Floats]:
     """Halve steps until the estimated error at `times`, returned beside the values, meets the tolerance.
 
@@ -185,18 +239,22 @@ def refine(
     AccuracyError
         The next resolution would cost more than the work allowed.
     """
-    levels = internal_levels(limit, mesh)
+    closure = 0.0
+    if start.endless:
+        levels, closure = held_levels(limit, start, mesh, shown, tolerance)
+    else:
+        levels = internal_levels(limit, start, mesh)
     paths: list[Path] = []
     while True:
         keep = keep_nodes(mesh, len(paths), snapshots)
-        paths.append(trace(limit, mesh, len(paths), levels, keep))
-        if paths[-1].overflow[-1] > 10.0 * _CLOSURE:
+        paths.append(trace(limit, mesh, len(paths), levels, keep, start))
+        if not start.endless and paths[-1].overflow[-1] > 10.0 * _CLOSURE:
             levels += max(4, levels // 4)
             paths = []
         if len(paths) < _RESOLUTIONS:
             continue
-        readout = Readout(limit, mesh, paths)
-        error = readout.error(times)
+        readout = Readout(limit, mesh, paths, start)
+        error = readout.error(times) + closure
         reached = float(error.max())
         if reached <= tolerance:
             return readout, error
@@ -208,15 +266,37 @@ def refine(
             )
 
 
-def internal_levels(limit: Limit, mesh: Mesh) -> int:
-    """Return the least number of levels at which arrivals refused at the top stay below the closure error."""
-    levels = limit.initial.longest + _LEVELS
+def held_levels(
+    limit: Limit, start: Start, mesh: Mesh, shown: int | None, tolerance: float
+) -> tuple[int, float]:
+    """Return the levels to hold where queues have any length, those above being kept as they are at time 0.
+
+    Nothing moves them if the rate is constant. If it follows a profile, levels are doubled until those that
+    are output no longer change, by a share of the tolerance; beside the levels the last change is returned.
+    """
+    levels = least = start.least(shown)
+    if not isinstance(limit.arrivals, Profile):
+        return levels, 0.0
+    before = trace(limit, mesh, 0, levels, start=start).S[:, :least]
     while True:
-        path = trace(limit, mesh, 0, levels)
-        steps = np.diff(path.nodes).tolist()
-        for level in range(max(limit.initial.longest, 1), levels):
-            rates = [phi(x, limit.d, limit.fraction) for x in path.S[1:, level].tolist()]
-            if limit.lam * sum(rate * step for rate, step in zip(rates, steps, strict=True)) <= _CLOSURE:
+        levels += max(levels, _LEVELS)
+        after = trace(limit, mesh, 0, levels, start=start).S[:, :least]
+        change = float(np.abs(after - before).max())
+        if change <= _SHARE * tolerance or levels >= _MOST_HELD:
+            return levels, change
+        before = after
+
+
+def internal_levels(limit: Limit, start: Start, mesh: Mesh) -> int:
+    """Return the least number of levels at which arrivals refused at the top stay below the closure error."""
+    least = max(start.least(None), 1)
+    levels = least + _LEVELS
+    while True:
+        path = trace(limit, mesh, 0, levels, start=start)
+        arrived = np.diff(limit.mean_arrivals(path.nodes)).tolist()
+        for level in range(least, levels):
+            shares = [phi(x, limit.d, limit.fraction) for x in path.S[1:, level].tolist()]
+            if sum(share * count for share, count in zip(shares, arrived, strict=True)) <= _CLOSURE:
                 return level + 1
         levels *= 2
 
@@ -233,6 +313,18 @@ def resized(values: Floats, shown: int, beyond: float = 0.0) -> Floats:
     held = min(shown, values.shape[1])
     result[:, :held] = values[:, :held]
     return result
+
+
+def check_method(method: Any) -> None:
+    """Refuse a method that does not exist.
+
+    Raises
+    ------
+    ValueError
+        Not a key of `METHODS`.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
 
 
 def check_tolerance(tolerance: Any) -> float:
