@@ -199,15 +199,22 @@ def refine(
 
 
 def extrapolate(results: Sequence[Floats], exponents: Sequence[float]) -> tuple[Floats, Floats]:
-    """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its error."""
-    row = [results[0]]
+    """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its error.
+
+    Once all exponents are eliminated at two resolutions running, the estimate is half of the change between
+    these two, and otherwise twice the last elimination.
+    """
+    row, before = [results[0]], [results[0]]
     for result in results[1:]:
         fresh = [result]
         for exponent, older in zip(exponents, row, strict=False):
             fresh.append(fresh[-1] + (fresh[-1] - older) / (2.0**exponent - 1.0))
         before, row = row, fresh
-    error = np.maximum(2.0 * np.abs(row[-1] - row[-2]), 0.125 * np.abs(row[-1] - before[-1]))
-    return row[-1], error
+    eliminated = np.abs(row[-1] - row[-2])
+    if len(before) < len(row):
+        return row[-1], 2.0 * eliminated
+    # The second is against a change that vanishes by chance.
+    return row[-1], np.maximum(0.5 * np.abs(row[-1] - before[-1]), 0.05 * eliminated)
 
 
 def projected(values: Values) -> Values:

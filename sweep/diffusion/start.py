@@ -205,7 +205,7 @@ def _scaled(law: Law, mean: float, field: str, text: str) -> Start:
         raise ValueError(f"{field} must have a positive mean, got {text!r}; X_0 = 0 is written empty")
     points = np.array([age * mean for age, _ in law.atoms])
     weights = np.array([mass for _, mass in law.atoms])
-    smooth = law if sum(weights.tolist()) < 1.0 else None
+    smooth = law if sum(weights.tolist()) < 1.0 - 1e-9 else None
     return Start(f"law({law}, mean={mean!r})", points, weights, smooth, mean)
 
 

@@ -37,6 +37,7 @@ def solve_level(right: float, weight: float, d: int, fraction: float) -> float:
 def march(
     first: int,
     last: int,
+    origin: int,
     half: Floats,
     entering: Floats,
     d: int,
@@ -59,6 +60,8 @@ def march(
     ----------
     first, last
         Nodes of the time grid.
+    origin
+        The node at which `parts` begin: births of earlier steps are among them, not among the cells.
     half
         ½ ∫ λ(t) dt over each step, shape (step,).
     entering
@@ -73,9 +76,9 @@ def march(
     atoms, born, used
         The same for masses born at one moment, shape (level, atom); their nodes of birth; how many there are.
     parts, remaining
-        Shapes (level, part), (node, part): the jobs in service at node 0. On their characteristics f_ℓ is
-        Σ_m parts[ℓ, m] f_m(0, ·), a triangular matrix, the unit one at node 0, and remaining[n, m] is
-        ∫ f_m(0, a) Ḡ(a + t_n) da.
+        Shapes (level, part), (node, part): the jobs in service at the origin o. On their characteristics f_ℓ
+        is Σ_m parts[ℓ, m] f_m(t_o, ·), a triangular matrix, the unit one at node o, and remaining[n − o, m]
+        is ∫ f_m(t_o, a) Ḡ(a + t_n − t_o) da.
     S, D, overflow
         Shapes (node, level), (node, level), (node,): queues, completions, arrivals refused at the top
         level beyond those that entered.
@@ -98,7 +101,7 @@ def march(
     for level in range(1, levels):
         slope[level] = half[first] * _chord_slope(S[first, level - 1], S[first, level], d, fraction)
     for n in range(first, last):
-        oldest = max(0, n - alive)
+        oldest = max(origin, n - alive)
         middle = min(max(graded, oldest), n)
         shift = even.size - 1 - n
         for level in range(levels - 1, -1, -1):
@@ -116,8 +119,8 @@ def march(
                 parts[level],
                 0,
                 min(level + 1, many),
-                remaining[n],
-                remaining[n + 1],
+                remaining[n - origin],
+                remaining[n + 1 - origin],
             )
             kept[level] += left
             done[level] += lost
@@ -181,3 +184,97 @@ def _implicit_half(c: float, lower: Floats, own: Floats, start: int, stop: int) 
     scale = 1.0 / (1.0 + c)
     for j in range(own.size):
         own[j] = (own[j] + c * lower[j]) * scale
+
+
+@njit(nogil=True, cache=True)
+def carry(parts: Floats, columns: Floats) -> None:
+    """Move columns of f by level, shape (level, column), along their characteristics: Σ_m parts[ℓ, m] f_m."""
+    for level in range(columns.shape[0] - 1, -1, -1):
+        own = columns[level]
+        for j in range(own.size):
+            own[j] *= parts[level, level]
+        for m in range(level):
+            share, lower = parts[level, m], columns[m]
+            for j in range(own.size):
+                own[j] += share * lower[j]
+
+
+@njit(nogil=True, cache=True)
+def add_cells(even: Floats, node: int, start: int, stop: int, cells: Floats, remaining: Floats) -> None:
+    """Add what is left of birth cells `start` to `stop` at node, node + 1, … to `remaining` (node, level)."""
+    for n in range(remaining.shape[0]):
+        shift = even.size - node - n
+        weights = even[shift + start : shift + stop]
+        for level in range(cells.shape[0]):
+            own = cells[level, start:stop]
+            total = 0.0
+            for j in range(own.size):
+                total += weights[j] * own[j]
+            remaining[n, level] += total
+
+
+@njit(nogil=True, cache=True)
+def add_points(weights: Floats, charges: Floats, remaining: Floats) -> None:
+    """Add Σ_q weights[n, q] charges[ℓ, q] to `remaining` (node, level)."""
+    for n in range(remaining.shape[0]):
+        for level in range(charges.shape[0]):
+            total = 0.0
+            for q in range(charges.shape[1]):
+                total += weights[n, q] * charges[level, q]
+            remaining[n, level] += total
+
+
+@njit(nogil=True, cache=True)
+def follow_residuals(
+    half: Floats,
+    steps: Floats,
+    entering: Floats,
+    d: int,
+    fraction: float,
+    S: Floats,
+    S_end: Floats,
+    D: Floats,
+    residuals: Floats,
+) -> None:
+    """Fill rows 1, 2, … of `residuals` (node, level): mean work left in service at queues of length k exactly.
+
+    Its derivative is that of Δ_k = R_k − R_{k+1} with R_k' = births_k − S_k + c_k (R_{k−1} − R_k): a job brings
+    1 on average when its service begins, and each busy server works at rate 1. Trapezoidal rule; `half`,
+    `entering` as in `march`; `S_end` holds S at the ends of steps, left limits, shape (step, level). Levels
+    beyond those of S are empty.
+    """
+    levels = S.shape[1]
+    for n in range(steps.size):
+        old, new = 0.0, 0.0
+        for k in range(residuals.shape[1]):
+            now, then = S[n, k], S_end[n, k]
+            above_now, above_then = 0.0, 0.0
+            if k + 1 < levels:
+                above_now, above_then = S[n, k + 1], S_end[n, k + 1]
+            births = D[n + 1, k + 1] - D[n, k + 1] if k + 1 < levels else entering[n]
+            if k + 2 < levels:
+                births -= D[n + 1, k + 2] - D[n, k + 2]
+            elif k + 1 < levels:
+                births -= entering[n]
+            if k == 0:
+                births += half[n] * (2.0 - _phi(now, d, fraction) - _phi(then, d, fraction))
+            worked = 0.5 * steps[n] * (now - above_now + then - above_then)
+            c_now = half[n] * _chord_slope(now, above_now, d, fraction)
+            c_then = half[n] * _chord_slope(then, above_then, d, fraction)
+            value = residuals[n, k] * (1.0 - c_now) + births - worked + old + new
+            value /= 1.0 + c_then
+            residuals[n + 1, k] = value
+            old, new = c_now * residuals[n, k], c_then * value
+
+
+@njit(nogil=True, cache=True)
+def mean_waits(d: int, fraction: float, S: Floats, residuals: Floats, waits: Floats) -> None:
+    """Fill `waits` (node,) with Σ_{k≥2} φ(S_k) + Σ_k P(S_k, S_{k+1}) Δ_k over the levels of `residuals`."""
+    for n in range(waits.size):
+        total = 0.0
+        for k in range(residuals.shape[1]):
+            above = S[n, k + 1] if k + 1 < S.shape[1] else 0.0
+            total += _chord_slope(S[n, k], above, d, fraction) * residuals[n, k]
+            if k > 0:
+                total += _phi(S[n, k], d, fraction)
+        waits[n] = total

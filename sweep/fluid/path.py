@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from sweep.arrivals import Profile
 from sweep.cell import Limit
-from sweep.fluid.kernels import march
+from sweep.fluid.kernels import add_points, carry, march
 from sweep.fluid.mesh import Mesh
+from sweep.fluid.past import BLOCK, Past
 from sweep.fluid.start import Start, start_of
 from sweep.fluid.weights import Weights, product_weights
 
 Floats = NDArray[np.float64]
+#: Steps from which on the past is carried in blocks, and merged.
+_LONG = 1024
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,9 @@ class Path:
     S_before: dict[int, Floats] = field(default_factory=dict)
     D_before: dict[int, Floats] = field(default_factory=dict)
     ages: dict[int, Ages] = field(default_factory=dict)
+    #: Birth cells, or what they were merged into, that a step deals with at most; error per birth of that.
+    columns: int = 0
+    merging: float = 0.0
 
 
 def trace(
@@ -85,20 +91,21 @@ def trace(
     path.S[0] = fresh
     path.S[0, : parts.shape[1]] += remaining[0]
     entering = start.entering(levels) * (nodes[1:] - nodes[:-1])
-    stops = {*keep, count}
+    # Ages are read off cells, and graded cells have weights of their own: both stay as they are.
+    blocks = range(BLOCK, count, BLOCK) if count >= _LONG and not keep and not mesh.layer else range(0)
     jumping = bool(weights.jumps) and fresh[0] > 0.0
-    if jumping:
-        stops |= jump_nodes(weights.jumps, count)
+    jumps = jump_nodes(weights.jumps, count) if jumping else set()
     cells = np.zeros((levels, count))
-    atoms = np.zeros((levels, 1 + (len(stops) if jumping else 0)))
+    atoms = np.zeros((levels, 1 + (len(jumps | {*keep}) if jumping else 0)))
     born = np.zeros(atoms.shape[1], dtype=np.int64)
     atoms[:, 0] = fresh
     used = int(fresh[0] > 0.0)
     work = np.zeros((4, levels))
-    node = 0
-    for stop in sorted(stops):
-        march(node, stop, half, entering, limit.d, limit.fraction, tables, cells, atoms, born, used,
-              parts, remaining, path.S, path.D, path.overflow, work)  # fmt: skip
+    past = Past(limit.G, weights, float(nodes[1]), cells) if blocks else None
+    origin, node, first, left = 0, 0, parts, remaining
+    for stop in sorted({*keep, *jumps, *blocks, count}):
+        march(node, stop, origin, half, entering, limit.d, limit.fraction, tables, cells, atoms, born, used,
+              parts, left, path.S, path.D, path.overflow, work)  # fmt: skip
         node = stop
         if jumping and node > 0:
             used = _jump(path, node, atoms, born, used)
@@ -106,6 +113,16 @@ def trace(
             path.ages[node] = Ages(
                 node, cells[:, :node].copy(), atoms[:, :used].copy(), born[:used].copy(), parts.copy()
             )
+        if past is not None and node in blocks:
+            past.advance(node, parts, origin)
+            if origin:
+                carry(parts, first)
+            end = min(node + BLOCK, count)
+            left = past.remaining(node, end)
+            add_points(remaining[node : end + 1], first, left)
+            parts, origin = np.eye(levels), node
+    path.columns = min(weights.alive, count) if past is None else past.columns + BLOCK
+    path.merging = 0.0 if past is None else past.bound * float(limit.mean_arrivals(nodes[-1:])[0])
     return path
 
 

@@ -79,7 +79,7 @@ class Readout:
         self._S = self._series([path.S for path in paths], [path.S_before for path in paths])
         self._D = self._series([path.D for path in paths], [path.D_before for path in paths])
         refused = 0.0 if start.endless else paths[-1].overflow[:: 2 ** (len(paths) - 1), None]
-        self._error = _neighbours(self._S.error) + refused + _ROUNDING
+        self._error = _neighbours(self._S.error) + refused + (paths[-1].merging + _ROUNDING)
 
     def _series(self, values: Sequence[Floats], before: Sequence[Mapping[int, Floats]]) -> Series:
         at_base = [value[:: 2**r] for r, value in enumerate(values)]

@@ -15,7 +15,7 @@ from sweep.fluid.invariant import solve_invariant
 from sweep.fluid.panels import Panels, moments_between
 from sweep.fluid.state import InvariantState
 from sweep.initial import Invariant, Lengths
-from sweep.routing import phi
+from sweep.routing import chord_slope, phi
 
 Floats = NDArray[np.float64]
 #: Levels output from an invariant state at most when their number is left open.
@@ -45,6 +45,14 @@ class Start(ABC):
     @abstractmethod
     def younger(self, levels: int, time: float, ages: Floats) -> Floats:
         """Return ∫_0^b f_m(0, a) Ḡ(a + t) da for each b in `ages`, shape (part, age)."""
+
+    @abstractmethod
+    def residuals(self, levels: int) -> Floats:
+        """Return the mean work left in service at queues of length k exactly, shape (level,)."""
+
+    def waits_beyond(self, levels: int) -> float:  # noqa: ARG002
+        """Return what queues longer than `levels` add to the mean virtual waiting time at time 0."""
+        return 0.0
 
     def entering(self, levels: int) -> float:  # noqa: ARG002
         """Return the rate of completions from queues above the top level, held at its value at time 0."""
@@ -90,6 +98,11 @@ class FreshStart(Start):
     def fresh(self, levels: int) -> Floats:
         """All jobs are fresh."""
         return self.lengths.tails(levels)
+
+    def residuals(self, levels: int) -> Floats:
+        """One service each."""
+        tails = self.lengths.tails(levels + 1)
+        return np.asarray(tails[:-1] - tails[1:])
 
     def remaining(self, levels: int, times: Floats) -> Floats:  # noqa: ARG002
         """No other jobs."""
@@ -145,6 +158,25 @@ class InvariantStart(Start):
         """Return λ φ(S_L), the flow both ways above the top level L."""
         limit, S = self._limit, self._state(levels).S
         return limit.lam * phi(float(S[levels - 1]), limit.d, limit.fraction)
+
+    def residuals(self, levels: int) -> Floats:
+        """By parts, P(S_k, S_{k+1}) Δ_k = S_{k+1}/λ − φ(S_{k+1}): see `InvariantState`."""
+        limit, S = self._limit, self._state(levels + 1).S.tolist()
+        return np.array(
+            [
+                (above / limit.lam - phi(above, limit.d, limit.fraction))
+                / chord_slope(own, above, limit.d, limit.fraction)
+                for own, above in zip(S[:levels], S[1 : levels + 1], strict=True)
+            ]
+        )
+
+    def waits_beyond(self, levels: int) -> float:
+        """Return the wait in the invariant state without that at queues of at most `levels`."""
+        limit, S = self._limit, self._state(levels + 1).S.tolist()
+        within = sum(above / limit.lam for above in S[1 : levels + 1])
+        if levels:
+            within -= phi(S[levels], limit.d, limit.fraction)
+        return self._open.mean_virtual_waiting_time - within
 
     def remaining(self, levels: int, times: Floats) -> Floats:
         """By moments of Ḡ on panels of age, shifted by t."""

@@ -176,6 +176,8 @@ def solve(
     )
     S = found["S"]
     shown = levels or max(1, int(np.count_nonzero(S.max(axis=0) > tolerance)))
+    if start.endless:
+        shown = min(shown, start.least(levels))
     E = limit.mean_arrivals(times)
     output = {
         "S": resized(S, shown),
@@ -302,9 +304,9 @@ def internal_levels(limit: Limit, start: Start, mesh: Mesh) -> int:
 
 
 def work(path: Path) -> float:
-    """Return the cost of a path in cell updates; halving its steps costs four times as much."""
+    """Return the cost of a path in cell updates; halving its steps costs at most four times as much."""
     nodes, levels = path.S.shape
-    return float(levels * nodes * min(path.weights.alive, nodes // 2) + _WEIGHING * path.weights.layer.size)
+    return float(levels * nodes * min(path.columns, nodes // 2) + _WEIGHING * path.weights.layer.size)
 
 
 def resized(values: Floats, shown: int, beyond: float = 0.0) -> Floats:

@@ -1,4 +1,4 @@
-"""Compiled loops of the network lumped to level counts: places of events, and slots of events applied at once.
+"""Compiled loops of the network lumped to level counts: places of events, slots applied at once.
 
 Stand the servers in a row, longest queue first, and number their places from 0: place p holds a queue of
 length ≥ ℓ iff p < S_ℓ, and the shortest of some sampled queues is the one at the last sampled place.
@@ -16,7 +16,7 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _LOW_HALF, _HALF, _WORDS = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1 << 32)
 
 #: Events whose places are drawn together: another number gives other paths, under another `NUMBERS_VERSION`.
-GROUP = 16
+GROUP = 32
 #: Why `run` returned: all times are stored; a buffer of arrivals or of completions is used up; the level
 #: counts or the columns of the tables do not suffice.
 DONE, ARRIVAL_GAPS, ARRIVAL_PLACES, COMPLETION_GAPS, COMPLETION_PLACES, LEVELS, COLUMNS = range(7)
@@ -52,7 +52,7 @@ class Counts(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What is stored at each time: S_ℓ and D_ℓ for ℓ ≥ 1, shape (t, level); arrivals and departures, (t, 2)."""
+    """What is stored at each time: S_ℓ and D_ℓ for ℓ ≥ 1, (t, level); arrivals and departures, (t, 2)."""
 
     S: NDArray[np.int64]
     D: NDArray[np.int64]
@@ -98,19 +98,23 @@ def last_distinct(words: NDArray[np.uint32], word: int, N: int, d: int) -> Any:
 
 
 @njit(**_OPTIONS, forceinline=True)
-def sample_plainly(N: int, d: int, words: NDArray[np.uint32], places: NDArray[np.uint32]) -> bool:
-    """Fill `places` with the last of d places each, with replacement, if no word is near rejection.
+def sample_plainly(sampling: Sampling, words: NDArray[np.uint32], places: NDArray[np.uint32]) -> Any:
+    """Fill `places` with the last of d places each if no word is near rejection, else return False.
 
-    The k-th words of all come before the (k+1)-th: the loop runs on vectors.
+    Distinct places are drawn as in `last_distinct`. The k-th words of all events come before the (k+1)-th:
+    the loop runs on vectors.
     """
-    bound, least = np.uint64(N), _LOW_HALF
+    least = _LOW_HALF
     places[:] = 0
-    for k in range(d):
+    for k in range(sampling.d):
+        taken = 0 if sampling.replacement else k
+        bound, offset = np.uint64(sampling.N - taken), np.uint32(taken)
+        row = words[k * GROUP : (k + 1) * GROUP]
         for event in range(GROUP):
-            product = np.uint64(words[k * GROUP + event]) * bound
-            places[event] = max(places[event], np.uint32(product >> _HALF))
+            product = np.uint64(row[event]) * bound
+            places[event] = max(places[event], np.uint32(product >> _HALF) + offset)
             least = min(least, product & _LOW_HALF)
-    return least >= bound
+    return least >= np.uint64(sampling.N)
 
 
 @njit(**_OPTIONS)
@@ -136,7 +140,8 @@ def sample_one(sampling: Sampling, words: NDArray[np.uint32], word: int) -> Any:
 @njit(**_OPTIONS)
 def sample_places(sampling: Sampling, words: NDArray[np.uint32], places: NDArray[np.uint32]) -> Any:
     """Turn words into the places of whole groups of events as far as both last; return how many are used."""
-    plain = sampling.d == 1 or (sampling.replacement and sampling.fraction == 1.0)
+    one_by_one = sampling.replacement or sampling.d * sampling.d <= sampling.N
+    plain = sampling.d == 1 or (sampling.fraction == 1.0 and one_by_one)
     word, filled = 0, 0
     while filled + GROUP <= places.size:
         start, group = word, places[filled : filled + GROUP]
@@ -144,7 +149,7 @@ def sample_places(sampling: Sampling, words: NDArray[np.uint32], places: NDArray
             word += GROUP * sampling.d
             if word > words.size:
                 return filled, start
-            if sample_plainly(sampling.N, sampling.d, words[start:word], group):
+            if sample_plainly(sampling, words[start:word], group):
                 filled += GROUP
                 continue
             word = start
@@ -175,7 +180,7 @@ def upcoming(events: Events, until: float) -> Any:
 
 
 @njit(**_OPTIONS, forceinline=True)
-def below(places: NDArray[np.uint32], bound: int) -> int:
+def below(places: NDArray[np.uint32], bound: int) -> Any:
     """Return how many places lie below `bound`."""
     limit, count = np.uint32(min(max(bound, 0), 4294967295)), np.int32(0)
     for k in range(places.size):

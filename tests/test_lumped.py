@@ -1,0 +1,228 @@
+"""Invariants of the lumped simulator, what a path depends on, and every error text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep.cell import Cell
+from sweep.network import lumped_kernels as kernels
+from sweep.network.lumped import run_lumped
+from sweep.network.simulate import run_replica
+
+TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
+
+
+@st.composite
+def cells(draw: Any) -> Cell:
+    """Networks with every option, exponential service."""
+    N = draw(st.sampled_from([1, 2, 5, 20, 1000]))
+    replacement = draw(st.booleans())
+    return Cell(
+        N=N,
+        d=draw(st.integers(1, 4 if replacement else min(4, N))),
+        lam=draw(st.sampled_from([0.3, 0.9, 1.5])),
+        G="exponential",
+        arrivals=draw(st.sampled_from(["exponential", "deterministic", "gamma(shape=0.5)"])),
+        initial=draw(
+            st.sampled_from(["empty", "lengths(3: 1)"] if N < 5 else ["empty", "lengths(1: 0.4, 6: 0.2)"])
+        ),
+        replacement=replacement,
+        fraction=draw(st.sampled_from([0.0, 0.4, 1.0])),
+    )
+
+
+def path(cell: Cell, times: Any = TIMES, levels: int | None = 30, **options: Any) -> dict[str, Any]:
+    chosen = {"seed": 5, "replica": 0, **options}
+    return run_lumped(cell, times=np.asarray(times), levels=levels, **chosen)
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return all(np.array_equal(first[name], second[name]) for name in first)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cell=cells(), seed=st.integers(0, 2**70))
+def test_a_path_conserves_jobs_and_orders_its_tails(cell: Cell, seed: int) -> None:
+    arrays = path(cell, seed=seed, levels=None)
+    S, D, X, E = (arrays[name] for name in ("S", "D", "X", "E"))
+    assert ((S >= 0) & (S <= 1)).all()
+    for tails in (S, D):
+        assert (np.diff(tails, axis=1) <= 0).all()
+    for counts in (D, E[:, None]):
+        assert (np.diff(counts, axis=0) >= 0).all()
+    assert np.allclose(S[0], cell.initial.tails(S.shape[1]), atol=1e-12)
+    assert np.allclose(X, S.sum(axis=1), atol=1e-12)
+    assert np.allclose(X, X[0] + E - D[:, 0], atol=1e-12)
+    assert arrays["highest"] >= np.count_nonzero(S.any(axis=0))
+
+
+@settings(max_examples=40, deadline=None)
+@given(cell=cells(), block=st.sampled_from([1, 2, 7, 64]), at_once=st.booleans())
+def test_the_path_does_not_depend_on_buffers_and_slots(cell: Cell, block: int, at_once: bool) -> None:
+    assert same(path(cell), path(cell, block=block, at_once=at_once))
+
+
+def test_the_order_of_events_is_kept_when_they_are_applied_at_once() -> None:
+    """Slots that need their order and others that do not, at any scale and for long and short queues."""
+    for N, d, lam in ((5000, 2, 0.9), (100_000, 1, 0.95), (100_000, 3, 1.5)):
+        cell = Cell(N=N, d=d, lam=lam, G="exponential", initial="lengths(1: 0.3, 5: 0.2)")
+        expected = path(cell, levels=None, at_once=False)
+        assert same(expected, path(cell, levels=None, at_once=True))
+        assert same(expected, path(cell, levels=None, block=777))
+
+
+@settings(max_examples=40, deadline=None)
+@given(cell=cells())
+def test_the_path_does_not_depend_on_what_is_stored(cell: Cell) -> None:
+    expected, longer = path(cell), path(cell, times=[0.4, 0.7, 3.3, 7.0])
+    fewer = path(cell, levels=2)
+    for name in ("S", "D", "X", "E"):
+        assert np.array_equal(expected[name][[1, 4]], longer[name][[0, 2]])
+        assert np.array_equal(expected[name] if name in "XE" else expected[name][:, :2], fewer[name])
+    assert expected["highest"] == fewer["highest"] <= longer["highest"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(cell=cells())
+def test_arrival_times_are_those_of_the_network_simulated_server_by_server(cell: Cell) -> None:
+    other = run_replica(
+        cell, times=TIMES, seed=5, replica=0, levels=3, snapshots=np.empty(0), ages=np.array([math.inf])
+    )
+    lumped = path(cell, levels=3)
+    assert np.array_equal(lumped["E"], other["E"])
+    assert {name: lumped[name].shape for name in other} == {name: other[name].shape for name in other}
+
+
+def test_the_longest_queue_is_that_of_a_fine_grid() -> None:
+    """At λN = 12 arrivals a unit of time, a grid of 10⁻⁴ misses a peak with probability about 10⁻³."""
+    cell = Cell(N=3, d=1, lam=4.0, G="exponential")
+    arrays = path(cell, np.linspace(0.0, 5.0, 50_001), levels=None)
+    assert arrays["highest"] == arrays["S"].shape[1] == path(cell, [5.0], levels=1)["highest"]
+
+
+def test_tables_and_counts_grow_with_the_queues() -> None:
+    cell = Cell(N=1, d=1, lam=1500.0, G="exponential")
+    arrays = path(cell, [0.0, 0.5, 1.0, 2.0], levels=None)
+    assert arrays["X"][-1] > 2500
+    assert arrays["S"].shape[1] == arrays["X"].max()
+    assert same(arrays, path(cell, [0.0, 0.5, 1.0, 2.0], levels=arrays["S"].shape[1]))
+    assert same(arrays, path(cell, [0.0, 0.5, 1.0, 2.0], levels=None, block=3))
+    empty = path(cell, [0.0], levels=None)
+    assert empty["S"].tolist() == [[0.0]]
+    assert empty["highest"] == 0
+
+
+def last_place(N: int, d: int, replacement: bool) -> Any:
+    """P(last of d places = p), p = 0 … N − 1."""
+    if replacement:
+        return np.array([((p + 1) ** d - p**d) / N**d for p in range(N)])
+    return np.array([(math.comb(p + 1, d) - math.comb(p, d)) / math.comb(N, d) for p in range(N)])
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.4])
+@pytest.mark.parametrize(
+    ("d", "replacement"), [(1, True), (2, True), (2, False), (3, False), (6, False), (9, False)]
+)
+def test_the_last_sampled_place_has_its_exact_law(d: int, replacement: bool, fraction: float) -> None:
+    """χ² over N = 9 places; 2 of 9 and 3 of 9 are drawn one by one, 6 and 9 of 9 sought from the end.
+
+    χ² with k degrees of freedom stays below k + 4√(2k); a place 5 % too frequent exceeds it.
+    """
+    N, count = 9, 1 << 17
+    places = np.empty(count, dtype=np.uint32)
+    words = np.random.Generator(np.random.PCG64(7)).integers(2**32, size=4 * count * (d + 2), dtype=np.uint32)
+    filled, used = kernels.sample_places(kernels.Sampling(N, d, fraction, replacement), words, places)
+    assert filled == count
+    assert used < words.size
+    law = fraction * last_place(N, d, replacement) + (1.0 - fraction) / N
+    support = law > 0.0
+    counts = np.bincount(places, minlength=N)
+    assert not counts[~support].any()
+    if support.sum() == 1:
+        return
+
+    def excess(counts: Any) -> float:
+        expected, k = count * law[support], support.sum() - 1
+        return float((((counts[support] - expected) ** 2 / expected).sum() - k) / np.sqrt(2.0 * k))
+
+    assert excess(counts) <= 4.0
+    assert excess(counts + np.where(np.arange(N) == N - 1, 0.05 * count * law, 0.0)) > 4.0
+
+
+def test_rejected_words_leave_the_places_uniform() -> None:
+    """N = 3·2³⁰ rejects a quarter of the words: a place below N/3 has probability 1/3, not 2/4 or 1/4."""
+    N, count = 3 << 30, 1 << 16
+    places = np.empty(count, dtype=np.uint32)
+    words = np.random.Generator(np.random.PCG64(8)).integers(2**32, size=2 * count, dtype=np.uint32)
+    filled, used = kernels.sample_places(kernels.Sampling(N, 1, 1.0, True), words, places)
+    assert filled == count
+    assert abs(used / count - 4.0 / 3.0) < 0.02
+    thirds = np.bincount(places // np.uint32(1 << 30), minlength=3)
+    assert (np.abs(thirds - count / 3) <= 4.0 * math.sqrt(count * 2.0 / 9.0)).all()
+
+
+def test_replicas_and_seeds_differ() -> None:
+    cell = Cell(N=20, d=2, lam=0.9, G="exponential")
+    runs = [path(cell, seed=seed, replica=replica) for seed, replica in ((1, 0), (1, 1), (2, 0))]
+    assert len({run["D"].tobytes() for run in runs}) == 3
+
+
+BITS = """
+import hashlib
+import numpy as np
+from sweep.cell import Cell
+from sweep.network.lumped import run_lumped
+digest = hashlib.sha256()
+for N, replacement, fraction in ((10, True, 1.0), (10, False, 0.5), (400, True, 1.0)):
+    cell = Cell(N=N, d=2, lam=0.9, G="exponential", arrivals="lognormal(sigma=1.5)",
+                replacement=replacement, fraction=fraction)
+    run = run_lumped(cell, times=np.linspace(0, 2, 9), seed=5, replica=0, levels=None, at_once=N > 100)
+    for values in run.values():
+        digest.update(np.ascontiguousarray(values).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def bits(**environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", BITS],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_bits_depend_on_neither_vector_units_nor_compilation() -> None:
+    native = bits()
+    assert len(native.strip()) == 2 * hashlib.sha256().digest_size
+    assert bits(NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native
+    assert bits(NUMBA_DISABLE_JIT="1") == native
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            {"G": "lomax(beta=1.5)"},
+            r"G must be exponential to lump the network to level counts, got lomax\(beta=1.5\)",
+        ),
+        ({"N": 2**32}, r"N must be below 2\*\*32, got 4294967296"),
+    ],
+)
+def test_cells_that_cannot_be_lumped_are_refused_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], text: str
+) -> None:
+    monkeypatch.setattr(kernels, "run", None)
+    with pytest.raises(ValueError, match=text):
+        path(Cell(**{"N": 10, "d": 2, "lam": 0.9, "G": "exponential", **change}))

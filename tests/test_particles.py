@@ -1,0 +1,142 @@
+"""Rank-based reflected particles: parameters, ranks, reproducibility, and their law in one replica or many."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sweep.diffusion import kernels
+from sweep.diffusion.cole_hopf import cole_hopf
+from sweep.diffusion.density import solve_diffusion
+from sweep.diffusion.labels import PARTICLES
+from sweep.diffusion.particles import simulate_particles
+
+Floats = NDArray[np.float64]
+SIMPLE: dict[str, Any] = {"b1": -2.0, "b0": 1.0, "ell": 2, "sigma2": 2.0}
+GOOD: dict[str, Any] = {**SIMPLE, "times": [0.5, 1.0], "particles": 200, "seed": 1, "step": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"ell": 1}, ValueError, "ell must be at least 2, got 1"),
+        ({"particles": 1}, ValueError, "particles must be at least 2, got 1"),
+        ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+        ({"replica": 0.5}, TypeError, "replica must be a whole number, got 0.5"),
+        ({"step": 0.0}, ValueError, "step must be positive and finite, got 0.0"),
+        ({"step": "x"}, TypeError, "step must be a number, got 'x'"),
+        ({"step": 0.3}, ValueError, r"times must be multiples of the step 0\.3, got 0\.5: pass a step"),
+        ({"step": None, "times": [0.5, 0.7511]}, ValueError, r"times must be multiples of the step .* got 0\.7511"),
+        ({"x": [2.0, 1.0]}, ValueError, "x must be finite, not negative and increase"),
+        ({"initial": [1.0, 2.0]}, ValueError, "initial must hold 200 positions, one a particle, got 2"),
+    ],
+)
+def test_bad_arguments_are_named(change: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        simulate_particles(**{**GOOD, **change})
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    kinds=st.lists(st.sampled_from(["zero", "uniform", "heavy", "tied"]), min_size=2, max_size=300),
+)
+def test_particles_are_sorted_exactly_whatever_their_spread(seed: int, kinds: list[str]) -> None:
+    rng = np.random.default_rng(seed)
+    draws = {"zero": 0.0, "uniform": 1.0, "heavy": 1e6, "tied": 0.0}
+    x = np.array([rng.pareto(0.4) if kind == "heavy" else rng.random() * draws[kind] for kind in kinds])
+    x[[kind == "tied" for kind in kinds]] = 0.5
+    order, first = np.empty(x.size, np.int64), np.empty(x.size + 1, np.int64)
+    kernels.sort_particles(x, first, order)
+    assert sorted(order.tolist()) == list(range(x.size))
+    assert np.array_equal(x[order], np.sort(x))
+    drift = np.empty(x.size)
+    kernels.set_drifts(kernels.Model(-2.0, 3.0, 4, 1.0), x, order, drift)
+    # The drifts add up to M (F(1) − F(0)), and equal positions share theirs.
+    assert math.fsum(drift) / x.size == pytest.approx(1.0, rel=1e-11)
+    for value in set(x.tolist()):
+        assert np.ptp(drift[x == value]) == 0.0
+    above = np.array([np.count_nonzero(x > value) for value in x.tolist()]) / x.size
+    upto = np.array([np.count_nonzero(x >= value) for value in x.tolist()]) / x.size
+    flux = [-2.0 * v + 3.0 * v**4 for v in (above, upto)]
+    assert drift == pytest.approx((flux[1] - flux[0]) / (upto - above), rel=1e-9, abs=1e-9)
+
+
+def test_paths_depend_on_seed_replica_and_parameters_alone() -> None:
+    few = simulate_particles(**GOOD, positions=True)
+    many = simulate_particles(**{**GOOD, "times": np.arange(11) / 10.0}, positions=True)
+    assert np.array_equal(few.X.sel(t=1.0), many.X.sel(t=1.0))
+    assert not np.array_equal(few.X, simulate_particles(**GOOD, replica=1, positions=True).X)
+    assert not np.array_equal(few.X, simulate_particles(**{**GOOD, "seed": 2}, positions=True).X)
+    assert set(few.data_vars) == set(PARTICLES)
+    assert all(variable.attrs["units"] and variable.attrs["long_name"] for variable in few.variables.values())
+
+
+def test_given_starts_stay_with_their_particles_and_steps_may_be_automatic() -> None:
+    start = np.linspace(3.0, 1.0, 50)
+    data = simulate_particles(
+        **SIMPLE, times=[0.0, 1e-6], particles=50, seed=1, initial=start, positions=True, x=[0.0, 2.0]
+    )
+    assert np.array_equal(data.X.values[0], start)
+    assert data.X.values[1] == pytest.approx(start, abs=0.01)
+    assert data.v.values[0].tolist() == [1.0, 0.5]
+    assert simulate_particles(**SIMPLE, times=[0.0], particles=5, seed=1).v.values.max() == 0.0
+
+
+def test_positions_are_never_negative() -> None:
+    data = simulate_particles(**{**GOOD, "b1": -50.0}, positions=True)
+    assert data.X.values.min() >= 0.0
+
+
+# ---- laws ---------------------------------------------------------------------------------------------------
+
+_X = [0.05, 0.2, 0.5, 1.0, 2.0]
+
+
+def deviations(v: Floats, sigma2: float, particles: int) -> Floats:
+    """Standardised deviations at `_X` from the exact v(x, 1) with b1 = −1, b0 = 0, σ² = `sigma2`."""
+    exact = cole_hopf(b1=-1.0, b0=0.0, sigma2=sigma2, t=1.0, x=_X)
+    return np.asarray((v - exact) / np.sqrt(exact * (1.0 - exact) / particles))
+
+
+def test_reflection_is_exact_with_a_single_step() -> None:
+    # b0 = 0: independent Brownian motions with drift, whose law one step must give exactly (binomial bound).
+    M = 200_000
+    data = simulate_particles(b1=-1.0, b0=0.0, ell=2, sigma2=2.0, times=[1.0], particles=M, seed=3, step=1.0, x=_X)
+    assert np.abs(deviations(data.v.values[0], 2.0, M)).max() <= 4.0
+    # The same sample against a variance that is 5 % off.
+    assert np.abs(deviations(data.v.values[0], 2.1, M)).max() > 8.0
+
+
+def test_clipping_at_zero_fails_where_exact_reflection_passes() -> None:
+    M, steps = 200_000, 100
+    rng = np.random.default_rng(3)
+    X = np.zeros(M)
+    for _ in range(steps):
+        X = np.maximum(X - 1.0 / steps + math.sqrt(2.0 / steps) * rng.standard_normal(M), 0.0)
+    clipped = np.array([np.mean(X > x) for x in _X])
+    assert np.abs(deviations(clipped, 2.0, M)).max() > 20.0
+
+
+def test_interacting_particles_follow_the_pde() -> None:
+    # Standard errors from 24 replicas; the bias of 200 steps is measured below one of them.
+    def scores(sigma2: float) -> Floats:
+        runs = [
+            simulate_particles(
+                **{**SIMPLE, "sigma2": sigma2}, times=[1.0], particles=4000, seed=7, replica=k, step=0.005, x=_X
+            )
+            for k in range(24)
+        ]
+        values = np.array([[*run.v.values[0], float(run["mean"][0])] for run in runs])
+        error = np.maximum(values.std(axis=0, ddof=1) / math.sqrt(len(runs)), 1e-9)
+        return np.asarray((values.mean(axis=0) - exact) / error)
+
+    solution = solve_diffusion(**SIMPLE, times=[1.0], x=_X, tolerance=1e-6)
+    exact = np.array([*solution.v.values[0], float(solution["mean"][0])])
+    assert np.abs(scores(2.0)).max() <= 4.0
+    assert np.abs(scores(2.1)).max() > 6.0
