@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweep.diffusion.density import solve_diffusion as solve_diffusion
+    from sweep.diffusion.particles import simulate_particles as simulate_particles
     from sweep.distances import prohorov as prohorov
     from sweep.distances import state_distance as state_distance
     from sweep.driver import run as run
@@ -23,10 +25,22 @@ _HOMES = {
     "prohorov": "sweep.distances",
     "run": "sweep.driver",
     "simulate": "sweep.network.simulate",
+    "simulate_particles": "sweep.diffusion.particles",
+    "solve_diffusion": "sweep.diffusion.density",
     "solve_fluid": "sweep.fluid.transient",
     "state_distance": "sweep.distances",
 }
-__all__ = ["invariant_state", "load", "prohorov", "run", "simulate", "solve_fluid", "state_distance"]
+__all__ = [
+    "invariant_state",
+    "load",
+    "prohorov",
+    "run",
+    "simulate",
+    "simulate_particles",
+    "solve_diffusion",
+    "solve_fluid",
+    "state_distance",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -67,6 +67,9 @@ FLUID: Mapping[str, Variable] = {
     "D": Variable(("t", "level"), "1", "limit completions per server from queues of length at least ℓ, D_ℓ"),
     "X": Variable(("t",), "1", "limit jobs per server, Σ S_ℓ"),
     "E": Variable(("t",), "1", "limit arrivals per server, ∫ λ(s) ds"),
+    "virtual_wait": Variable(
+        ("t",), "mean service time", "limit mean wait before service of an arrival at time t"
+    ),
     "nu_cdf": Variable(
         ("snapshot", "level", "age"),
         "1",

@@ -24,7 +24,7 @@ from sweep.routing import phi
 def test_a_dataset_has_the_names_and_units_of_the_schema() -> None:
     fluid = sweep.solve_fluid(d=2, lam=0.9, G="exponential", times=[0.0, 1.0], snapshots=[1.0], ages=[0.5])
     assert dict(fluid.sizes) == {"t": 2, "level": 4, "snapshot": 1, "age": 2}
-    assert set(fluid.data_vars) == {"S", "S_error", "D", "X", "E", "nu_cdf"}
+    assert set(fluid.data_vars) == {"S", "S_error", "D", "X", "E", "virtual_wait", "nu_cdf"}
     assert all({"units", "long_name"} <= set(fluid[name].attrs) for name in fluid.variables)
     assert fluid.E.values.tolist() == [0.0, 0.9]
     assert fluid.S.sel(t=0.0).values.tolist() == [0.0] * 4
@@ -62,7 +62,7 @@ import numpy as np
 from sweep.cell import Limit
 from sweep.fluid.transient import solve
 for law in ("gamma(shape=0.5)", "lognormal(sigma=1)", "weibull(shape=0.5)", "uniform(width=1)"):
-    for initial in ("empty", "lengths(2: 0.5)"):
+    for initial in ("empty", "lengths(2: 0.5)", "invariant"):
         fluid = solve(
             Limit(d=3, lam=0.9, G=law, initial=initial), times=np.array([0.3, 1.01, 1.5]), levels=5,
             snapshots=np.array([0.7]), ages=np.array([0.1, 0.33, np.inf]), tolerance=1e-4,
@@ -84,7 +84,7 @@ def test_vector_units_do_not_change_a_bit() -> None:
         )
         outputs.append(run.stdout)
     assert outputs[0] == outputs[1]
-    assert outputs[0].count("nu_cdf") == 8
+    assert outputs[0].count("nu_cdf") == 12
 
 
 def test_compiled_and_interpreted_kernels_agree() -> None:

@@ -29,6 +29,7 @@ def test_phase_type_services_meet_their_ode_under_a_profile(law: str, arrivals: 
     assert error.max() <= 1e-9
     assert np.all(error <= 3.0 * fluid.S_error.values + exact.S_error.values)
     assert np.abs(fluid.D - exact.D).max() <= 1e-9
+    assert np.abs(fluid.virtual_wait - exact.virtual_wait).max() <= 1e-9
     assert fluid.X.values == pytest.approx(exact.X.values, abs=1e-9)
     assert fluid.E.values.tolist() == exact.E.values.tolist()
 

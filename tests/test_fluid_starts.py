@@ -41,6 +41,8 @@ def test_the_invariant_state_stays_as_it_is(law: str) -> None:
     below = np.append(1.0, state.S[:-1])
     assert np.abs(fluid.D.values - np.outer(fluid.t.values, 0.9 * below**2)).max() <= 1e-8
     assert fluid.X.values == pytest.approx(state.length.value, rel=1e-9)
+    # Infinite if the mean queue is, as for β = 3/2 at d = 2.
+    assert fluid.virtual_wait.values == pytest.approx(state.mean_virtual_waiting_time, rel=1e-8)
 
 
 @pytest.mark.parametrize(("d", "fraction"), [(1, 1.0), (3, 0.5)])

@@ -201,8 +201,8 @@ def refine(
 def extrapolate(results: Sequence[Floats], exponents: Sequence[float]) -> tuple[Floats, Floats]:
     """Eliminate the exponents in turn from results with steps h, h/2, …; return the value and its error.
 
-    Once all exponents are eliminated at two resolutions running, the estimate is half of the change between
-    these two, and otherwise twice the last elimination.
+    The estimate is half of the change since the resolution before, and twice the last elimination unless all
+    exponents were eliminated at both.
     """
     row, before = [results[0]], [results[0]]
     for result in results[1:]:
@@ -210,11 +210,10 @@ def extrapolate(results: Sequence[Floats], exponents: Sequence[float]) -> tuple[
         for exponent, older in zip(exponents, row, strict=False):
             fresh.append(fresh[-1] + (fresh[-1] - older) / (2.0**exponent - 1.0))
         before, row = row, fresh
-    eliminated = np.abs(row[-1] - row[-2])
-    if len(before) < len(row):
-        return row[-1], 2.0 * eliminated
-    # The second is against a change that vanishes by chance.
-    return row[-1], np.maximum(0.5 * np.abs(row[-1] - before[-1]), 0.05 * eliminated)
+    # A share of the elimination always: a change may vanish by chance.
+    factor = 2.0 if len(before) < len(row) else 0.05
+    error = np.maximum(0.5 * np.abs(row[-1] - before[-1]), factor * np.abs(row[-1] - row[-2]))
+    return row[-1], error
 
 
 def projected(values: Values) -> Values:

@@ -11,8 +11,8 @@ from sweep.diffusion.cells import Cells
 
 Floats = NDArray[np.float64]
 
-#: Points of a local polynomial: errors like h⁶, beyond what extrapolation eliminates.
-_POINTS = 6
+#: Points of a local polynomial: errors like h⁸, beyond what extrapolation eliminates.
+_POINTS = 8
 #: Bisections of a cell, down to rounding.
 _BISECTIONS = 52
 

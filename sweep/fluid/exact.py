@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.age_profile import AgeProfile
 from sweep.arrivals import Profile
 from sweep.cell import Limit
 from sweep.initial import Invariant, Lengths
@@ -78,7 +79,9 @@ def phase_type(law: Law) -> PhaseType:
 def solve_phase_type(
     limit: Limit, times: Floats, levels: int, accuracy: float = _FINEST
 ) -> dict[str, Floats]:
-    """Return S and D, shape (t, level), at `times` by an eighth-order Runge–Kutta method.
+    """Return S, D and R, shape (t, level), at `times` by an eighth-order Runge–Kutta method.
+
+    R_ℓ = −x_ℓ T⁻¹ 1 is the mean work left in service.
 
     Parameters
     ----------
@@ -101,7 +104,8 @@ def solve_phase_type(
     x0 = _start(limit, phases, levels)
     state = np.concatenate([x0, np.zeros((levels, 1))], axis=1)
     path = _integrate(limit, lambda lam, y: _derivative(limit, lam, phases, y), state, times, 0.0, accuracy)
-    return {"S": path[:, :, :-1].sum(axis=2), "D": path[:, :, -1]}
+    lives = np.linalg.solve(-phases.generator, np.ones(phases.start.size))
+    return {"S": path[:, :, :-1].sum(axis=2), "D": path[:, :, -1], "R": path[:, :, :-1] @ lives}
 
 
 def solve_phase_type_ages(limit: Limit, time: float, ages: Floats, levels: int) -> Floats:
@@ -150,6 +154,8 @@ def _start(limit: Limit, phases: PhaseType, levels: int) -> Floats:
     """Queues of each length by phase at time 0, shape (level, phase)."""
     if isinstance(limit.initial, Lengths):
         return np.outer(limit.initial.tails(levels), phases.start)
+    if isinstance(limit.initial, AgeProfile) and phases.start.size == 1:
+        return limit.initial.tails(levels)[:, None]
     if isinstance(limit.initial, Invariant) and phases.start.size == 1 and limit.lam < 1.0:
         # One phase: the invariant rates of completion are λφ(S_{ℓ−1}) = S_ℓ.
         S = [limit.lam]
@@ -160,6 +166,20 @@ def _start(limit: Limit, phases: PhaseType, levels: int) -> Floats:
         f"initial must be empty or lengths(…) for {limit.G} by its phases, got {limit.initial}: "
         'take method="characteristics"'
     )
+
+
+def mean_waits(limit: Limit, S: Floats, R: Floats) -> Floats:
+    """Return the mean virtual waiting time, shape (t,), from S and R, shape (t, level).
+
+    An arrival joins a queue of length k with probability φ(S_k) − φ(S_{k+1}), where the mean work left in
+    service is (R_k − R_{k+1})/(S_k − S_{k+1}) and k − 1 jobs wait.
+    """
+    ending = np.zeros((S.shape[0], 1))
+    S, R = np.hstack([S, ending]), np.hstack([R, ending])
+    joined, equal = _phi(limit, S[:, :-1]) - _phi(limit, S[:, 1:]), S[:, :-1] - S[:, 1:]
+    work = np.divide(R[:, :-1] - R[:, 1:], equal, out=np.zeros_like(equal), where=equal > 1e-200)
+    waits = joined * (np.arange(S.shape[1] - 1) + work)
+    return np.asarray(waits.sum(axis=1))
 
 
 def _phi(limit: Limit, x: Floats) -> Floats:

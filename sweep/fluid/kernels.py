@@ -236,12 +236,12 @@ def follow_residuals(
     D: Floats,
     residuals: Floats,
 ) -> None:
-    """Fill rows 1, 2, … of `residuals` (node, level): mean work left in service at queues of length k exactly.
+    """Fill rows 1, 2, … of `residuals` (node, level): the work left in service at queues of length k exactly.
 
-    Its derivative is that of Δ_k = R_k − R_{k+1} with R_k' = births_k − S_k + c_k (R_{k−1} − R_k): a job brings
-    1 on average when its service begins, and each busy server works at rate 1. Trapezoidal rule; `half`,
-    `entering` as in `march`; `S_end` holds S at the ends of steps, left limits, shape (step, level). Levels
-    beyond those of S are empty.
+    It follows Δ_k = R_k − R_{k+1} with R_k' = births_k − S_k + c_k (R_{k−1} − R_k): a job brings 1 on average
+    when its service begins, and each busy server works at rate 1. Trapezoidal rule; `half`, `entering` as in
+    `march`; `S_end` holds S at the ends of steps, left limits, shape (step, level). Levels beyond those of S
+    are empty.
     """
     levels = S.shape[1]
     for n in range(steps.size):

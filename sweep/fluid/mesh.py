@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.age_profile import AgeProfile
 from sweep.arrivals import Profile
 from sweep.cell import Limit
 
@@ -103,8 +104,8 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     """
     breakpoints = [age for age in limit.G.breakpoints if age < horizon]
     met = breakpoints if len(breakpoints) <= _MANY else []
-    rate_steps = rate_breakpoints(limit, horizon)
-    must = [*met, *rate_steps]
+    first = first_kinks(limit, horizon)
+    must = [*met, *(first if len(first) <= _MANY * _MANY else ())]
     wanted = [*must, *(mark for mark in marks if mark > 0.0)]
     steepest = limit.lam * (limit.arrivals.most if isinstance(limit.arrivals, Profile) else 1.0)
     steepest *= 1.0 - limit.fraction + limit.fraction * limit.d
@@ -117,13 +118,20 @@ def plan_mesh(limit: Limit, horizon: float, marks: Iterable[float], between: boo
     replaced = min(math.ceil(_LAYER / power), count - 1) if power > 1 else 0
     layer = power * replaced
     kinks = find_kinks(limit, met, horizon)
-    aligned = _are_nodes([*breakpoints, *rate_steps], step)
+    aligned = _are_nodes([*breakpoints, *first], step)
     return Mesh(step, count - replaced + layer, kinks, layer, power, aligned)
 
 
-def rate_breakpoints(limit: Limit, horizon: float) -> tuple[float, ...]:
-    """Return the times in (0, horizon) at which the rate of arrivals jumps."""
-    return limit.arrivals.breakpoints(horizon) if isinstance(limit.arrivals, Profile) else ()
+def first_kinks(limit: Limit, horizon: float) -> list[float]:
+    """Return the times in (0, horizon) of kinks that do not follow from others.
+
+    The rate of arrivals jumps, or ages at which those at time 0 jump meet breakpoints of the law.
+    """
+    times = set(limit.arrivals.breakpoints(horizon)) if isinstance(limit.arrivals, Profile) else set()
+    if isinstance(limit.initial, AgeProfile):
+        ages = {*limit.initial.ages, *(age for age, _ in limit.initial.atoms)}
+        times |= {mark - age for mark in limit.G.breakpoints for age in ages if 0.0 < mark - age < horizon}
+    return _distinct(sorted(times))
 
 
 def _base_step(groups: Sequence[Sequence[float]], horizon: float, longest: float) -> float:
@@ -180,14 +188,14 @@ def common_step(values: Sequence[float]) -> float:
 def find_kinks(limit: Limit, breakpoints: Sequence[float], horizon: float) -> tuple[float, ...]:
     """Return the times in (0, horizon] where a derivative of the solution jumps: sums of breakpoints.
 
-    Jumps of the arrival rate are such times too, and kinks follow from them as from 0. Each service smooths a
+    Those of `first_kinks` are such times too, and others follow from them as from 0. Each service smooths a
     kink by one order, but an atom of the law passes it on as it is. Sums of many breakpoints without a common
     step are too many to follow: kinks of later generations are then left out.
     """
     generations = _GENERATIONS if len(breakpoints) <= 3 else 2
     if limit.G.atoms and common_step(breakpoints) >= horizon / _MOST:
         generations = math.ceil(horizon / min(breakpoints))
-    found = list(rate_breakpoints(limit, horizon))
+    found = first_kinks(limit, horizon)
     latest = [0.0, *found]
     for _ in range(generations):
         sums = sorted({time + age for time in latest for age in breakpoints if time + age <= horizon + _SAME})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.age_profile import AgeProfile
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
-from sweep.fluid.exact import phase_type, solve_phase_type, solve_phase_type_ages
+from sweep.fluid.exact import mean_waits, phase_type, solve_phase_type, solve_phase_type_ages
 from sweep.fluid.start import Start
 from sweep.initial import Lengths
 from sweep.routing import phi
@@ -31,7 +32,7 @@ def solve_ode(
     ages: Floats,
     tolerance: float,
 ) -> dict[str, Floats]:
-    """Return S, S_error, D over (t, level), and nu_cdf over (snapshot, level, age) if there are snapshots.
+    """Return S, S_error, D, virtual_wait and, if there are snapshots, nu_cdf, of all levels.
 
     Levels are as many as needed, at least those to be shown. The error is the change from a run at a
     hundred times the accuracy allowed to a step, plus that of the truncation.
@@ -56,6 +57,7 @@ def solve_ode(
             float(error.max()),
         )
     output = {"S": S, "S_error": error, "D": np.maximum(path["D"], 0.0)}
+    output["virtual_wait"] = mean_waits(limit, path["S"], path["R"])
     if snapshots.size:
         output["nu_cdf"] = np.array([_ages(limit, time, ages, levels) for time in snapshots.tolist()])
     return output
@@ -63,7 +65,7 @@ def solve_ode(
 
 def _levels(limit: Limit, times: Floats, least: int) -> int:
     """Return a number of levels whose last is hardly reached."""
-    longest = limit.initial.longest if isinstance(limit.initial, Lengths) else 0
+    longest = limit.initial.longest if isinstance(limit.initial, (Lengths, AgeProfile)) else 0
     levels = max(longest, least) + _LEVELS
     while True:
         S = solve_phase_type(limit, times, levels, _COARSE)["S"]

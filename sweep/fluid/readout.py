@@ -16,6 +16,7 @@ from sweep.fluid.interpolation import Stencil, stencil
 from sweep.fluid.mesh import Mesh
 from sweep.fluid.path import Path
 from sweep.fluid.start import Start
+from sweep.fluid.waiting import virtual_wait
 
 Floats = NDArray[np.float64]
 #: Rounding of sums over cells.
@@ -78,6 +79,8 @@ class Readout:
         self.exponents = error_exponents(limit)
         self._S = self._series([path.S for path in paths], [path.S_before for path in paths])
         self._D = self._series([path.D for path in paths], [path.D_before for path in paths])
+        waits = [virtual_wait(limit, start, path) for path in paths]
+        self._waits = self._series([at for at, _ in waits], [before for _, before in waits])
         refused = 0.0 if start.endless else paths[-1].overflow[:: 2 ** (len(paths) - 1), None]
         self._error = _neighbours(self._S.error) + refused + (paths[-1].merging + _ROUNDING)
 
@@ -102,6 +105,13 @@ class Readout:
         """Return D_ℓ at any times, shape (t, level)."""
         values = np.array([self._D.at(self._stencils(time)) for time in times.tolist()])
         return np.asarray(np.maximum(values, 0.0))
+
+    def waits(self, times: Floats) -> Floats:
+        """Return the mean virtual waiting time at any times, shape (t,)."""
+        values = np.array([self._waits.at(self._stencils(time))[0] for time in times.tolist()])
+        levels = self.paths[-1].S.shape[1]
+        beyond = self.start.waits_beyond(levels - 1) if self.start.endless else 0.0
+        return np.asarray(np.maximum(values, 0.0) + beyond)
 
     def error(self, times: Floats) -> Floats:
         """Return the estimated error of S_ℓ at any times, shape (t, level)."""

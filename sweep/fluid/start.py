@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.age_profile import AgeProfile
 from sweep.cell import Limit
 from sweep.fluid.invariant import solve_invariant
 from sweep.fluid.panels import Panels, moments_between
@@ -48,7 +51,10 @@ class Start(ABC):
 
     @abstractmethod
     def residuals(self, levels: int) -> Floats:
-        """Return the mean work left in service at queues of length k exactly, shape (level,)."""
+        """Return the mean work left in service at queues of length k exactly, shape (level,).
+
+        Without the top level where queues may have any length.
+        """
 
     def waits_beyond(self, levels: int) -> float:  # noqa: ARG002
         """Return what queues longer than `levels` add to the mean virtual waiting time at time 0."""
@@ -70,12 +76,16 @@ def start_of(limit: Limit) -> Start:
     Raises
     ------
     ValueError
-        `invariant` where there is no invariant state: λ ≥ 1.
+        `invariant` where there is no invariant state: λ ≥ 1; ages that the law does not reach.
     """
     if isinstance(limit.initial, Lengths):
         return FreshStart(limit.initial)
     if isinstance(limit.initial, Invariant):
         return InvariantStart(limit)
+    if isinstance(limit.initial, AgeProfile):
+        from sweep.fluid.aged import AgedStart
+
+        return AgedStart(limit.G, limit.initial)
     raise TypeError(f"initial must be an initial state, got {limit.initial!r}")
 
 
@@ -161,22 +171,21 @@ class InvariantStart(Start):
 
     def residuals(self, levels: int) -> Floats:
         """By parts, P(S_k, S_{k+1}) Δ_k = S_{k+1}/λ − φ(S_{k+1}): see `InvariantState`."""
-        limit, S = self._limit, self._state(levels + 1).S.tolist()
-        return np.array(
-            [
-                (above / limit.lam - phi(above, limit.d, limit.fraction))
-                / chord_slope(own, above, limit.d, limit.fraction)
-                for own, above in zip(S[:levels], S[1 : levels + 1], strict=True)
-            ]
-        )
+        limit, S = self._limit, self._state(levels).S.tolist()
+        residuals = np.zeros(levels - 1)
+        for k, (own, above) in enumerate(pairwise(S[:levels])):
+            slope = chord_slope(own, above, limit.d, limit.fraction)
+            if slope > 0.0:  # it may underflow
+                residuals[k] = (above / limit.lam - phi(above, limit.d, limit.fraction)) / slope
+        return residuals
 
     def waits_beyond(self, levels: int) -> float:
         """Return the wait in the invariant state without that at queues of at most `levels`."""
         limit, S = self._limit, self._state(levels + 1).S.tolist()
-        within = sum(above / limit.lam for above in S[1 : levels + 1])
+        within = math.fsum(S[1 : levels + 1]) / limit.lam
         if levels:
             within -= phi(S[levels], limit.d, limit.fraction)
-        return self._open.mean_virtual_waiting_time - within
+        return float(self._open.mean_virtual_waiting_time - within)
 
     def remaining(self, levels: int, times: Floats) -> Floats:
         """By moments of Ḡ on panels of age, shifted by t."""

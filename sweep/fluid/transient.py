@@ -103,8 +103,8 @@ def solve_fluid(
         Law of the gaps between arrivals, which the limit does not depend on; or how the rate follows time,
         λ(t) = λ · profile(t), as in "profile(0: 1, 2: 1.5)" or "profile(0: 1.5, 5: 0.5, period=10)".
     initial
-        "empty", fresh ages with "lengths(2: 0.2, 3: 0.8)", or "invariant" for the invariant state of the same
-        d, λ, G and fraction.
+        "empty", fresh ages with "lengths(2: 0.2, 3: 0.8)", "invariant" for the invariant state of the same d,
+        λ, G and fraction, or arrays of ages as an `sweep.age_profile.AgeProfile`.
     fraction
         Share p of arrivals that have d choices; the others join one uniform queue.
     snapshots
@@ -119,9 +119,10 @@ def solve_fluid(
     Returns
     -------
     xarray.Dataset
-        S, S_error, D over (t, level), X, E over t, and nu_cdf over (snapshot, level, age), float64, per
-        server: the solution of equations (2.11)–(2.13) with S_ℓ = ⟨1, ν_ℓ⟩, X = Σ S_ℓ over all levels, E =
-        ∫ λ(s) ds.
+        S, S_error, D over (t, level), X, E, virtual_wait over t, and nu_cdf over (snapshot, level, age),
+        float64, per server: the solution of equations (2.11)–(2.13) with S_ℓ = ⟨1, ν_ℓ⟩, X = Σ S_ℓ over all
+        levels, E = ∫ λ(s) ds, and virtual_wait the mean time that an arrival at t would wait before its
+        service. A queue has length ℓ with probability S_ℓ − S_{ℓ+1}.
 
     Raises
     ------
@@ -186,6 +187,7 @@ def solve(
         # With the arrivals refused: the sum of S over all levels, and jobs are conserved to rounding.
         "X": start.jobs + E - found["D"][:, 0],
         "E": E,
+        "virtual_wait": found["virtual_wait"],
     }
     if snapshots.size:
         output["nu_cdf"] = np.array([resized(at.T, shown).T for at in found["nu_cdf"]])
@@ -202,7 +204,7 @@ def solve_characteristics(
     ages: Floats,
     tolerance: float,
 ) -> dict[str, Floats]:
-    """Return S, S_error, D and, if there are snapshots, nu_cdf, of the internal levels.
+    """Return S, S_error, D, virtual_wait and, if there are snapshots, nu_cdf, of the internal levels.
 
     Raises
     ------
@@ -212,7 +214,12 @@ def solve_characteristics(
     horizon = float(times[-1]) or 1.0
     mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()], between=snapshots.size > 0)
     readout, error = refine(limit, start, mesh, times, shown, snapshots, tolerance)
-    found = {"S": readout.S(times), "S_error": error, "D": readout.D(times)}
+    found = {
+        "S": readout.S(times),
+        "S_error": error,
+        "D": readout.D(times),
+        "virtual_wait": readout.waits(times),
+    }
     if snapshots.size:
         found["nu_cdf"] = np.array([readout.nu(time, ages) for time in snapshots.tolist()])
     return found

@@ -1,0 +1,106 @@
+"""What the solver needs of an initial state given by arrays of ages."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.age_profile import AgeProfile
+from sweep.fluid.kernels import add_points
+from sweep.fluid.start import Start
+from sweep.laws import Law
+
+Floats = NDArray[np.float64]
+
+
+@final
+class AgedStart(Start):
+    """Ages with f_ℓ constant between those of a profile, and atoms.
+
+    Raises
+    ------
+    ValueError
+        Mass at ages that the law does not reach, or atoms above age 0 for a law with atoms.
+    """
+
+    def __init__(self, law: Law, profile: AgeProfile) -> None:
+        self._law, self._profile = law, profile
+        edges = np.array(profile.ages)
+        self._young, self._old = edges[:-1], edges[1:]
+        self._whole = mass_between(law, self._young, self._old)
+        self._atoms = np.array([age for age, _ in profile.atoms])
+        held = np.append(profile.masses.any(axis=0), profile.atom_masses.any(axis=0))
+        reached = np.append(self._old <= law.support_end, law.survival(self._atoms) > 0.0)
+        reached[: self._whole.size] &= self._whole > 0.0
+        if np.any(held & ~reached):
+            oldest = float(np.append(self._old, self._atoms)[held & ~reached][0])
+            raise ValueError(f"initial must have ages that {law} reaches, got mass at ages up to {oldest:g}")
+        if law.atoms and profile.atom_masses[:, self._atoms > 0.0].any():
+            raise ValueError(f"initial must have atoms at age 0 alone for a law with atoms, got {law}")
+
+    @property
+    def jobs(self) -> float:
+        """Jobs per server."""
+        return math.fsum(self._profile.tails(self._profile.longest).tolist())
+
+    def least(self, shown: int | None) -> int:  # noqa: ARG002
+        """Return the number of levels of the profile."""
+        return self._profile.longest
+
+    def fresh(self, levels: int) -> Floats:
+        """Return the atom at age 0."""
+        at_0 = self._profile.atom_masses[:, self._atoms == 0.0]  # at most one column
+        return _padded(at_0[:, 0] if at_0.size else np.zeros(0), levels)
+
+    @cached_property
+    def _charges(self) -> Floats:
+        """∫ f_m over each cell, and f_m at atoms above age 0, shape (level, cell + atom)."""
+        survival = self._law.survival(self._atoms)
+        atoms = np.where((self._atoms > 0.0) & (survival > 0.0), 1.0 / np.maximum(survival, 1e-300), 0.0)
+        cells = np.where(self._whole > 0.0, 1.0 / np.maximum(self._whole, 1e-300), 0.0)
+        return np.hstack([self._profile.masses * cells, self._profile.atom_masses * atoms])
+
+    def remaining(self, levels: int, times: Floats) -> Floats:  # noqa: ARG002
+        """By ∫Ḡ over cells moved by t, and Ḡ at atoms."""
+        t = times[:, None]
+        cells = mass_between(self._law, self._young + t, self._old + t)
+        return self._weighed(np.hstack([cells, self._law.survival(self._atoms + t)]))
+
+    def younger(self, levels: int, time: float, ages: Floats) -> Floats:  # noqa: ARG002
+        """By ∫Ḡ over cells cut at each age, and Ḡ at atoms not above it."""
+        b = ages[:, None]
+        oldest = np.clip(b, self._young, self._old)
+        cells = mass_between(self._law, self._young + time, oldest + time)
+        atoms = np.where(self._atoms <= b, self._law.survival(self._atoms + time), 0.0)
+        return self._weighed(np.hstack([cells, atoms])).T
+
+    def residuals(self, levels: int) -> Floats:
+        """By ∫∫Ḡ over cells: ∫ (1 − ∫_0^a Ḡ) da."""
+        double = self._law.double_integral(np.array(self._profile.ages))
+        cells = (self._old - self._young) - (double[1:] - double[:-1])
+        weights = np.append(np.maximum(cells, 0.0), self._law.integrated_tail(self._atoms))
+        work = _padded(self._weighed(weights[None, :])[0] + self.fresh(self._profile.longest), levels + 1)
+        return np.asarray(work[:-1] - work[1:])
+
+    def _weighed(self, weights: Floats) -> Floats:
+        result = np.zeros((weights.shape[0], self._profile.longest))
+        add_points(np.ascontiguousarray(weights), self._charges, result)
+        return result
+
+
+def mass_between(law: Law, young: Floats, old: Floats) -> Floats:
+    """Return ∫ Ḡ between ages, from the smaller primitive, so that old ages keep their digits."""
+    near, far = law.integral(young), law.integrated_tail(young)
+    result = np.where(near < far, law.integral(old) - near, far - law.integrated_tail(old))
+    return np.asarray(np.maximum(result, 0.0))
+
+
+def _padded(values: Floats, levels: int) -> Floats:
+    result = np.zeros(levels)
+    held = min(levels, values.size)
+    result[:held] = values[:held]
+    return result
