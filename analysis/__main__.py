@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from sweep.errors import StoreError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a λ must not end it on a terminal of another encoding
     options = _parser().parse_args(arguments)
     try:
         import sweep

@@ -2,7 +2,9 @@
 
 Run by name: `python benchmarks/simulate.py [--quick]`. Every simulator runs the same network (SQ(2), λ = .9,
 exponential, from empty) in turn, several times over, in one process after the other; the median is shown.
-Times are CPU seconds of the running process, without compilation, which is shown apart.
+Times are CPU seconds of the running process, without compilation, which is shown apart. The C++ simulators
+are one std::priority_queue of events, g++ -O2: the faster keeps queue lengths and draws a service time as
+service begins, which general service allows too; the other keeps queues of jobs with their service times.
 """
 
 from __future__ import annotations
@@ -86,15 +88,18 @@ def compiled_run(program: Path) -> Run:
     return run
 
 
-def compile_heap_simulator(folder: Path) -> Path | None:
-    """Compile the C++ simulator with g++ -O2, or return None where there is no g++."""
+def compile_heap_simulators(folder: Path) -> dict[str, Run]:
+    """Compile both forms of the C++ simulator with g++ -O2; none where there is no g++."""
     compiler = shutil.which("g++")
     if compiler is None:
-        return None
-    program = folder / "heap_simulator"
+        return {}
     source = Path(__file__).with_name("heap_simulator.cpp")
-    subprocess.run([compiler, "-O2", "-o", str(program), str(source)], check=True)
-    return program
+    simulators: dict[str, Run] = {}
+    for name, flags in (("queue lengths", []), ("queues of jobs", ["-DJOBS"])):
+        program = folder / name.replace(" ", "_")
+        subprocess.run([compiler, "-O2", *flags, "-o", str(program), str(source)], check=True)
+        simulators[f"C++ heap, {name}"] = compiled_run(program)
+    return simulators
 
 
 def compare(simulators: dict[str, Run], repeats: int, shrink: float) -> Table:
@@ -148,11 +153,10 @@ def main() -> None:
     )
     simulators: dict[str, Run] = {"sweep.simulate": kernel}
     with tempfile.TemporaryDirectory() as folder:
-        program = compile_heap_simulator(Path(folder))
-        if program is None:
-            console.print("no g++ here: the C++ row is left out")
-        else:
-            simulators["C++ priority_queue, g++ -O2"] = compiled_run(program)
+        compiled = compile_heap_simulators(Path(folder))
+        if not compiled:
+            console.print("no g++ here: the C++ rows are left out")
+        simulators.update(compiled)
         simulators[f"Python heapq ({FEW:,} arrivals)"] = python_run(heap_simulator.simulate)
         simulators[f"SimPy ({FEW:,} arrivals)"] = python_run(simpy_simulator.simulate)
         console.print(compare(simulators, repeats, shrink))

@@ -18,6 +18,8 @@ from sweep.seeds import digest
 
 _POISSON = as_law("exponential")
 _EMPTY = Lengths()
+#: Largest N (server indices come from 32-bit words), d and λ.
+MOST_SERVERS, MOST_CHOICES, MOST_RATE = 2**32 - 1, 10**6, 1e6
 
 
 def canonical(value: float) -> float:
@@ -25,21 +27,23 @@ def canonical(value: float) -> float:
     return float(f"{float(value):.12g}")
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int if it is a whole number ≥ `least`.
+def check_count(name: str, value: Any, least: int = 1, most: int = 2**63 - 1) -> int:
+    """Return `value` as an int if it is a whole number between `least` and `most`.
 
     Raises
     ------
     TypeError
         Not a whole number (booleans are not numbers here).
     ValueError
-        Below `least`.
+        Below `least` or above `most`.
     """
     whole = not isinstance(value, bool) and (isinstance(value, int) or hasattr(value, "__index__"))
     if not whole and not (isinstance(value, float) and value.is_integer()):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {_short(value)}")
     return int(value)
 
 
@@ -56,6 +60,8 @@ def check_rate(value: Any) -> float:
     rate = _number("lam", value)
     if not 0.0 < rate < math.inf:
         raise ValueError(f"lam must be positive and finite, got {value!r}")
+    if rate > MOST_RATE:
+        raise ValueError(f"lam must be at most {MOST_RATE:g}, got {value!r}")
     return rate
 
 
@@ -78,7 +84,16 @@ def check_fraction(value: Any) -> float:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    return canonical(float(value))
+    try:
+        return canonical(float(value))
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that float64 can hold, got {_short(value)}") from None
+
+
+def _short(value: Any) -> str:
+    """Text of a number that may have hundreds of digits."""
+    text = str(value)
+    return text if len(text) <= 24 else f"a number of {len(text)} digits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +128,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         convert: dict[str, Callable[[Any], Any]] = {
-            "d": lambda value: check_count("d", value),
+            "d": lambda value: check_count("d", value, most=MOST_CHOICES),
             "lam": check_rate,
             "G": lambda value: as_law(value, "G"),
             "arrivals": as_arrivals,
@@ -182,7 +197,7 @@ class Cell(Limit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "N", check_count("N", self.N))
+        object.__setattr__(self, "N", check_count("N", self.N, most=MOST_SERVERS))
         if not isinstance(self.replacement, bool):
             raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
         if not self.replacement and self.d > self.N:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -31,8 +32,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.", show_default=False)]
 StoreDir = Annotated[Path, typer.Argument(help="The store's directory.", show_default=False)]
@@ -40,6 +41,9 @@ StoreDir = Annotated[Path, typer.Argument(help="The store's directory.", show_de
 
 def main() -> NoReturn:
     """Run the command; exit 0 done, 1 some cells failed, 2 bad input, 3 trouble, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):  # a λ must not end a run on a terminal of another encoding
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     code = DONE
     try:
         app()  # leaves by SystemExit, usage errors with 2
@@ -85,6 +89,7 @@ def run(
 
     again = f"sweep run {shlex.quote(str(spec))} --store {shlex.quote(str(store))} --engine {engine}"
     again += f" --workers {workers}" if workers else ""
+    again += f" --address {shlex.quote(address)}" if address else ""
     with _progress() as show:
         try:
             summary = run_sweep(
@@ -137,7 +142,7 @@ def _root(
 
 
 def _fail(error: BaseException, code: int) -> int:
-    err.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+    err.print(f"error: {error}", style="red", soft_wrap=True)
     return code
 
 

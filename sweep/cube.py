@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class Layout:
         Times and ages of the age snapshots; without snapshots, what depends on them is left out.
     attributes
         Attributes of the whole, such as the title.
+    texts
+        The parameters of each cell, by its key, to be shown.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class Layout:
     snapshot: ArrayLike = ()
     age: ArrayLike = (math.inf,)
     attributes: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("N", "d", "lam", "t", "level", "snapshot", "age"):
@@ -89,6 +93,23 @@ class Layout:
             return np.array(self.G, dtype=object)
         values = range(self.replicas) if dim == "replica" else getattr(self, dim)
         return np.asarray(values, dtype=np.int64 if dim in _WHOLE else np.float64)
+
+    def to_json(self) -> str:
+        """Return the layout as text; a store keeps it, so that looking at one needs no law's file."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in ("t", "level", "snapshot", "age"):
+            values[name] = np.asarray(values[name]).tolist()
+        for name in ("cells", "limits"):
+            values[name] = [[*position, key] for position, key in values[name].items()]
+        return json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Layout:
+        """Return the layout that `to_json` wrote."""
+        values = json.loads(text)
+        for name in ("cells", "limits"):
+            values[name] = {tuple(row[:-1]): row[-1] for row in values[name]}
+        return cls(**values)
 
     def variables(self, group: str) -> dict[str, Variable]:
         """Return the variables of a group: the same for a partial store as for a finished one."""

@@ -12,10 +12,11 @@ from typing import Any
 from sweep.cell import Limit
 from sweep.cube import Layout, consolidate
 from sweep.engines import make_engine
+from sweep.errors import StoreError
 from sweep.plan import Plan, make_plan
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.spec import SweepSpec, parse_spec, read_spec
-from sweep.store import Store
+from sweep.store import FRAME_FILE, Store
 from sweep.task import Arrays, Outcome
 from sweep.work import warm_up
 
@@ -45,7 +46,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the time left, None until some replicas are done: limits are quick but start workers."""
+        """Estimate of the time left, None until some replicas are done: limits start the workers."""
         if self.cost_done <= 0 or self.replicas_done < min(1, self.replicas_total):
             return None
         return self.elapsed * (self.cost_total - self.cost_done) / self.cost_done
@@ -107,9 +108,11 @@ def run(
     with make_engine(engine, workers, address=address) as executor:
         keeper = _open(Path(store), spec, text)
         with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
+            Store.open(store).check_frame(spec.frame())  # another first run may have made it
             keeper.set_damaged_aside()
-            keeper.write_spec(text)
             plan = plan_for(spec, keeper, executor.workers)
+            keeper.write_spec(text)
+            keeper.write_layout(layout(plan).to_json())
             driver = _Driver(plan, keeper, progress, started)
             if plan.batches or plan.missing_limits:
                 if engine != "serial":
@@ -153,6 +156,7 @@ def layout(plan: Plan) -> Layout:
         snapshot=spec.snapshots,
         age=spec.ages,
         attributes={"title": spec.name, "study": spec.study},
+        texts={cell.key: cell.text for cell in plan.cells},
     )
 
 
@@ -261,8 +265,12 @@ def _checked(spec: SweepSpec | Mapping[str, Any] | str | Path) -> tuple[SweepSpe
 
 
 def _open(path: Path, spec: SweepSpec, text: str) -> Store:
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return Store.create(path, spec.frame(), text)
+    if not (path / FRAME_FILE).exists():
+        try:
+            return Store.create(path, spec.frame(), text)
+        except StoreError:
+            if not (path / FRAME_FILE).exists():  # else another first run has made it meanwhile
+                raise
     store = Store.open(path)
     store.check_frame(spec.frame())
     return store

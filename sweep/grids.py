@@ -38,7 +38,9 @@ def check_snapshots(snapshots: ArrayLike, horizon: float) -> Floats:
         return np.empty(0)
     values = _increasing("snapshots", snapshots, "[2.0, 10.0]")
     if values[-1] > horizon:
-        raise ValueError(f"snapshots must not be later than the horizon {horizon:g}, got {values[-1]:g}")
+        raise ValueError(
+            f"snapshots must not be later than the last stored time {horizon:g}, got {values[-1]:g}"
+        )
     return values
 
 
@@ -84,8 +86,10 @@ def _increasing(name: str, values: ArrayLike, example: str) -> Floats:
     if np.ndim(values) != 1:
         raise ValueError(f"{name} must be an increasing sequence, got {values!r}: write {example}")
     try:
+        if any(isinstance(value, (bool, str)) for value in np.asarray(values, dtype=object)):
+            raise TypeError
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, got {values!r}: write {example}") from None
     if array.size == 0:
         raise ValueError(f"{name} must not be empty: write {example}")

@@ -110,7 +110,7 @@ class Lengths(Initial):
         counts = []
         for length, share in self.shares:
             count = round(N * share)
-            if abs(N * share - count) > _SLACK:
+            if count == 0 or abs(N * share - count) > _SLACK:
                 raise ValueError(
                     f"initial must give whole numbers of queues, got {self} with N = {N}: "
                     f"{share!r} of them is {N * share:g}; choose N or the proportion to fit"

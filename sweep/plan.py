@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.cell import Cell, Limit
+from sweep.schema import LIMIT_GRID
 from sweep.spec import SweepSpec
 from sweep.task import Task
 from sweep.work import RUN_REPLICAS, SOLVE_LIMIT
@@ -87,10 +88,10 @@ class Plan:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the arrays of the finished store, before compression."""
-        return 8 * (
-            self.needed_replicas * self._replica_numbers() + len(self.limits) * self._replica_numbers()
-        )
+        """Bytes of the arrays of results.nc, which spans the axes of all cells, before compression."""
+        limits = math.prod(len({getattr(cell, axis) for cell in self.cells}) for axis in LIMIT_GRID)
+        servers = len({cell.N for cell in self.cells})
+        return 8 * self._replica_numbers() * limits * (servers * self.spec.run.replicas + 1)
 
     def batch_seconds(self, batch: Batch) -> float:
         """Estimated seconds of one core for `batch`."""

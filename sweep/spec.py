@@ -17,12 +17,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    Strict,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from sweep.cell import Cell, check_count, check_fraction, check_rate
+from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
 from sweep.errors import SpecError
 from sweep.grids import Floats, check_ages, check_snapshots, check_times
 from sweep.initial import parse_initial
@@ -34,8 +35,8 @@ DEFAULT_LEVELS = 12
 TOLERANCE = 1e-7
 
 
-def _whole(name: str, least: int = 1) -> BeforeValidator:
-    return BeforeValidator(lambda value: _as_value_error(lambda: check_count(name, value, least)))
+def _whole(name: str, least: int = 1, most: int = 2**63 - 1) -> BeforeValidator:
+    return BeforeValidator(lambda value: _as_value_error(lambda: check_count(name, value, least, most)))
 
 
 def _as_value_error(check: Any) -> Any:
@@ -45,8 +46,9 @@ def _as_value_error(check: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-Servers = Annotated[int, _whole("N")]
-Choices = Annotated[int, _whole("d")]
+Servers = Annotated[int, _whole("N", most=MOST_SERVERS)]
+Choices = Annotated[int, _whole("d", most=MOST_CHOICES)]
+Number = Annotated[float, Strict()]
 Rate = Annotated[float, BeforeValidator(lambda value: _as_value_error(lambda: check_rate(value)))]
 Fraction = Annotated[float, BeforeValidator(lambda value: _as_value_error(lambda: check_fraction(value)))]
 Service = Annotated[str, AfterValidator(lambda text: str(parse_law(text, "G")))]
@@ -84,24 +86,24 @@ class Grid(_Table):
 class Run(_Table):
     """What every cell is run for; times in mean service times."""
 
-    horizon: float = Field(gt=0, allow_inf_nan=False)
+    horizon: Number = Field(gt=0, le=1e9, allow_inf_nan=False)
     times: int | tuple[float, ...]
-    replicas: Annotated[int, _whole("replicas")]
-    levels: Annotated[int, _whole("levels")] = DEFAULT_LEVELS
-    snapshots: tuple[float, ...] = ()
-    ages: tuple[float, ...] | None = None
+    replicas: Annotated[int, _whole("replicas", most=10**6)]
+    levels: Annotated[int, _whole("levels", most=10**4)] = DEFAULT_LEVELS
+    snapshots: tuple[Number, ...] = ()
+    ages: tuple[Number, ...] | None = None
     arrivals: Arrivals = "exponential"
     initial: Start = "empty"
-    replacement: bool = True
+    replacement: Annotated[bool, Strict()] = True
     fraction: Fraction = 1.0
-    tolerance: float = Field(default=TOLERANCE, ge=1e-12, lt=1.0)
+    tolerance: Number = Field(default=TOLERANCE, ge=1e-12, lt=1.0)
 
     @field_validator("times", mode="before")
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return tuple(check_times(value).tolist())
-        return _as_value_error(lambda: check_count("times", value, least=2))
+        return _as_value_error(lambda: check_count("times", value, least=2, most=10**6))
 
     @model_validator(mode="after")
     def _grids_lie_within_the_horizon(self) -> Run:
@@ -109,7 +111,8 @@ class Run(_Table):
             raise ValueError(
                 f"times must not be later than the horizon {self.horizon:g}, got {self.times[-1]:g}"
             )
-        check_ages(self.ages, check_snapshots(self.snapshots, self.horizon))
+        last = self.times[-1] if isinstance(self.times, tuple) else self.horizon
+        check_ages(self.ages, check_snapshots(self.snapshots, last))
         return self
 
 
@@ -200,17 +203,23 @@ class SweepSpec(_Table):
 
     def to_toml(self) -> str:
         """Return the spec as TOML text that reads back to itself."""
-        tables = self.model_dump(mode="json", exclude_none=True)
-        lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "study", "seed")]
+        tables = self.model_dump(exclude_none=True)
+        lines = [f"{key} = {_toml(tables[key])}" for key in ("name", "study", "seed")]
         for table in ("grid", "run"):
             if table in tables:
-                lines += [
-                    f"[{table}]",
-                    *(f"{key} = {json.dumps(value)}" for key, value in tables[table].items()),
-                ]
+                lines += [f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in tables[table].items())]
         for case in tables["cases"]:
-            lines += ["[[cases]]", *(f"{key} = {json.dumps(value)}" for key, value in case.items())]
+            lines += ["[[cases]]", *(f"{key} = {_toml(value)}" for key, value in case.items())]
         return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML writes it: JSON, but for infinity and DEL."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_spec(path: str | Path) -> SweepSpec:

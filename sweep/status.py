@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.cube import consolidate
-from sweep.driver import layout
-from sweep.plan import Plan, make_plan
-from sweep.spec import read_spec
+from sweep.cube import Layout, consolidate
 from sweep.store import Store
 
 
@@ -34,26 +31,26 @@ def store_status(path: str | Path) -> Status:
         `path` is not a store.
     """
     store = Store.open(path)
-    plan = _plan(store)
+    layout = Layout.from_json(store.layout_text)
     stored = store.index("network")
-    wanted = range(plan.spec.run.replicas)
-    have = {cell.key: sum((cell.key, number) in stored for number in wanted) for cell in plan.cells}
+    wanted = range(layout.replicas)
+    have = {key: sum((key, number) in stored for number in wanted) for key in layout.cells.values()}
     failures = store.failures()
     failed = [
-        (cell.text, failures[cell.key].error)
-        for cell in plan.cells
-        if cell.key in failures and have[cell.key] < len(wanted)
+        (layout.texts[key], failures[key].error)
+        for key, count in have.items()
+        if key in failures and count < len(wanted)
     ]
     notes = [f"damaged, will be computed again: {shard} ({reason})" for shard, reason in store.damaged]
     owner = store.lock_owner()
     if owner is not None:
         notes.insert(0, f"being written by {owner}")
     return Status(
-        name=plan.spec.name,
-        cells=len(plan.cells),
+        name=layout.attributes["title"],
+        cells=len(have),
         done=sum(count == len(wanted) for count in have.values()),
         replicas=sum(have.values()),
-        wanted=len(wanted) * len(plan.cells),
+        wanted=len(wanted) * len(have),
         failed=tuple(failed),
         notes=tuple(notes),
     )
@@ -66,10 +63,12 @@ def export(store: str | Path, file: str | Path) -> Path:
     ------
     StoreError
         `store` is not a store, or `file` cannot be written.
+    ValueError
+        `file` lies in the store, or in no directory.
     """
-    keeper = Store.open(store)
-    return consolidate(keeper, layout(_plan(keeper)), Path(file))
-
-
-def _plan(store: Store) -> Plan:
-    return make_plan(read_spec(store.spec_path))
+    keeper, target = Store.open(store), Path(file)
+    if target.resolve().parent == keeper.path.resolve():
+        raise ValueError(f"FILE must not lie in the store itself, got {target}: give another place")
+    if not target.parent.is_dir():
+        raise ValueError(f"FILE must lie in an existing directory, got {target}: make {target.parent}")
+    return consolidate(keeper, Layout.from_json(keeper.layout_text), target)

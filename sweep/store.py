@@ -33,7 +33,7 @@ from sweep.shard import (
 
 #: Version of the layout of directory and files.
 FORMAT = 1
-FRAME_FILE, SPEC_FILE, RESULTS_FILE = "store.json", "spec.toml", "results.nc"
+FRAME_FILE, SPEC_FILE, LAYOUT_FILE, RESULTS_FILE = "store.json", "spec.toml", "layout.json", "results.nc"
 #: Replica number of items that have none, such as limits.
 NO_REPLICA = -1
 
@@ -106,7 +106,9 @@ class Store:
             raise StoreError(f"{store.path} is a sweep store already: open it, or give a new --store")
         with writing(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
-            if any(entry.name != LOCK_FILE and entry.name[0] != "." for entry in store.path.iterdir()):
+            # Another first run may be making the same store at this moment.
+            own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, "shards", "failures"}
+            if any(entry.name not in own and entry.name[0] != "." for entry in store.path.iterdir()):
                 raise StoreError(f"{store.path} holds other files: give a new or empty directory as --store")
         write_file(file, json.dumps(content).encode())
         store.write_spec(spec_text)
@@ -195,6 +197,24 @@ class Store:
             raise StoreError(
                 f"store {self.path} was made with {'; '.join(changes)}: give a new --store, or set it back"
             )
+
+    @property
+    def layout_text(self) -> str:
+        """The layout of the cube as last run, JSON.
+
+        Raises
+        ------
+        StoreError
+            There is none yet.
+        """
+        try:
+            return (self.path / LAYOUT_FILE).read_text(encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{self.path} has no layout yet: run the sweep first") from error
+
+    def write_layout(self, text: str) -> None:
+        """Keep the layout of the cube as last run, JSON."""
+        write_file(self.path / LAYOUT_FILE, text.encode())
 
     def write_spec(self, text: str) -> None:
         """Keep the spec as last run, TOML."""

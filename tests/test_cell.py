@@ -93,6 +93,11 @@ def test_an_initial_state_reads_back_and_fills_the_queues_exactly():
     assert parse_initial("lengths(0: 1)") == parse_initial("empty")
 
 
+def test_a_proportion_that_leaves_no_queue_is_refused():
+    with pytest.raises(ValueError, match=r"initial must give whole numbers of queues.*N = 100"):
+        parse_initial("lengths(2: 1e-4)").lengths(100)
+
+
 def test_proportions_that_N_cannot_meet_are_refused():
     with pytest.raises(ValueError, match=r"initial must give whole numbers of queues.*N = 7"):
         parse_initial("lengths(2: 0.5)").lengths(7)

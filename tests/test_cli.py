@@ -12,8 +12,8 @@ from tests.test_run import toml
 SMALL = {"N": [10], "d": [2], "replicas": 2, "G": ["exponential"]}
 
 
-def command(*arguments, columns=80):
-    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"}
+def command(*arguments, **variables):
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **variables}
     return subprocess.run(
         [sys.executable, "-m", "sweep.cli", *map(str, arguments)],
         capture_output=True,
@@ -89,6 +89,37 @@ def test_export_writes_one_file_that_plain_xarray_reads(finished, tmp_path):
         xr.open_dataset(folder / "store" / "results.nc", group="network") as stored,
     ):
         assert network.identical(stored)
+
+
+def test_export_refuses_the_store_and_a_missing_directory(finished, tmp_path):
+    folder, _ = finished
+    before = (folder / "store" / "spec.toml").read_text()
+    inside = command("export", folder / "store", folder / "store" / "spec.toml")
+    assert inside.returncode == 2
+    assert "FILE must not lie in the store itself" in inside.stderr
+    assert (folder / "store" / "spec.toml").read_text() == before
+    missing = command("export", folder / "store", tmp_path / "gone" / "x.nc")
+    assert missing.returncode == 2
+    assert "FILE must lie in an existing directory" in missing.stderr
+
+
+def test_a_store_is_looked_at_without_the_files_of_its_laws(tmp_path):
+    trace = tmp_path / "service.txt"
+    trace.write_text("1\n2\n3\n")
+    path = toml(tmp_path, **{**SMALL, "G": [f"trace({trace})"]})
+    assert command("run", path, "--store", tmp_path / "store", "--engine", "serial").returncode == 0
+    trace.unlink()
+    assert "1 of 1 cells done" in command("status", tmp_path / "store").stdout
+    assert command("export", tmp_path / "store", tmp_path / "mine.nc").returncode == 0
+
+
+def test_a_name_may_hold_brackets_and_a_terminal_may_lack_letters(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(toml(tmp_path, **SMALL).read_text().replace('"small"', '"[/red] λ [bold]"'))
+    assert command("run", path, "--store", tmp_path / "store", "--engine", "serial").returncode == 0
+    ended = command("status", tmp_path / "store", PYTHONIOENCODING="ascii")
+    assert ended.returncode == 0
+    assert "[/red] ? [bold]: 1 of 1 cells done" in ended.stdout
 
 
 def test_a_changed_frame_ends_with_3_and_a_cure(finished, tmp_path):

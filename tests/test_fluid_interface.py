@@ -127,7 +127,7 @@ def test_a_tolerance_out_of_reach_is_an_error_with_the_estimate(monkeypatch: pyt
         ({"tolerance": "small"}, TypeError, "tolerance must be a number, got 'small'"),
         ({"tolerance": True}, TypeError, "tolerance must be a number, got True"),
         ({"times": []}, ValueError, "times must not be empty"),
-        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the horizon"),
+        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the last stored time"),
         ({"ages": [1.0, 0.5], "snapshots": [1.0]}, ValueError, "ages must increase"),
         ({"levels": 0}, ValueError, "levels must be at least 1"),
         ({"lam": -1.0}, ValueError, "lam must be positive"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from sweep.cell import Cell
 from sweep.laws import LAWS
-from sweep.network import kernels, state
+from sweep.network import kernels, random_kernels, state
 from sweep.network.simulate import _LEVELS as START_LEVELS
-from sweep.network.simulate import Path, _Supply, run_path, run_replica, simulate
+from sweep.network.simulate import Path, run_path, run_replica, simulate
+from sweep.network.supply import LANES, Supply, Words
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
 SNAPSHOTS = np.array([0.0, 1.0, 2.7])
@@ -160,7 +162,7 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
     words = np.random.Generator(np.random.PCG64(3)).integers(2**32, size=rows * d * 8, dtype=np.uint32)
     targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
     routing = state.Routing(N, d, 1.0, replacement, rows)
-    filled, _ = kernels.route(routing, words, targets, np.zeros(N, dtype=np.uint32))
+    filled, _ = random_kernels.route(routing, words, targets, np.zeros(N, dtype=np.uint32))
     assert filled == rows
     sample = targets[: rows * d].reshape(rows, d).astype(np.int64)
     if not replacement:
@@ -182,10 +184,65 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
 
 @pytest.mark.parametrize("options", [{"d": 1}, {"d": 4, "fraction": 0.0}, {"d": 3, "replacement": False}])
 def test_routing_words_are_used_up_before_more_are_drawn(options: dict[str, Any]) -> None:
-    supply = _Supply(Cell(N=5, lam=0.9, G="exponential", **options), seed=1, replica=0, block=64)
+    supply = Supply(Cell(N=5, lam=0.9, G="exponential", **options), seed=1, replica=0, block=64)
+    used_up = np.array([supply.draws.gaps.size, supply.draws.services.size])
     for _ in range(100):
-        supply.refill(np.zeros(3, dtype=np.int64), state.NEEDS_TARGETS)
+        supply.refill(used_up.copy())
         assert supply._rest.size <= 2 * 64
+
+
+def test_rejected_words_are_replaced_and_none_is_lost() -> None:
+    """N = 3·10⁹ rejects 30 % of the words; a plain reckoning in whole numbers, for every number of rows."""
+    N, d = 3_000_000_000, 2
+    words = np.random.Generator(np.random.PCG64(4)).integers(2**32, size=400, dtype=np.uint32)
+    products = [int(word) * N for word in words]
+    kept = [place for place, product in enumerate(products) if product % 2**32 >= 2**32 % N]
+    for rows in range(1, len(kept) // d + 5):
+        targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
+        filled, used = random_kernels.route(
+            state.Routing(N, d, 1.0, True, rows), words, targets, np.zeros(0, dtype=np.uint32)
+        )
+        assert filled == min(rows, len(kept) // d)
+        assert targets[: filled * d].tolist() == [products[place] >> 32 for place in kept[: filled * d]]
+        assert kept[filled * d - 1] < used <= (kept[filled * d] if filled * d < len(kept) else words.size)
+
+
+def test_words_are_those_of_sfc64_generators_in_turn() -> None:
+    """Against NumPy's SFC64, seeded by the same words, whatever the sizes drawn."""
+    seeds = np.random.PCG64(6).random_raw(3 * LANES).reshape(3, LANES)
+    words = Words(np.random.Generator(np.random.PCG64(6)))
+    found = np.concatenate([words.draw(size) for size in (1, 0, 200, LANES, 5 * LANES - 201)])
+    for lane in range(LANES):
+        generator = np.random.SFC64(0)
+        state_words = np.append(seeds[:, lane], np.uint64(1))
+        generator.state = {**generator.state, "state": {"state": state_words}}
+        generator.random_raw(12)
+        assert (found.reshape(-1, LANES)[:, lane] == generator.random_raw(6)).all()
+
+
+def test_exponential_times_are_exact_logarithms() -> None:
+    """−log u to 4e-16 of its value for u on the grid of 2⁻⁵², the ends among them."""
+    ends = np.array([0, 2**12 - 1, 2**12, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], dtype=np.uint64)
+    words = np.append(ends, np.random.PCG64(7).random_raw(100_000))
+    times = np.empty(words.size)
+    random_kernels.exponential_times(words, times)
+    exact = [-math.log(1.0 - (int(word) >> 12) * 2.0**-52) for word in words]
+    assert times[:2].tolist() == [0.0, 0.0]
+    assert times[ends.size - 1] == pytest.approx(52 * math.log(2), rel=1e-15)
+    np.testing.assert_allclose(times, exact, rtol=4e-16, atol=0.0)
+
+
+def test_exponential_times_have_their_law() -> None:
+    """Tails at seven ages; a time 1 % too long is found out at age 1 already."""
+    times, n = np.empty(1 << 20), 1 << 20
+    random_kernels.exponential_times(Words(np.random.Generator(np.random.PCG64(8))).draw(n), times)
+    for stretch, agrees in ((1.0, True), (1.01, False)):
+        z = [
+            ((times * stretch > age).mean() - math.exp(-age))
+            / math.sqrt(math.exp(-age) * -math.expm1(-age) / n)
+            for age in (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+        ]
+        assert bool(max(map(abs, z)) <= 4.0) is agrees
 
 
 def test_many_choices_work_with_small_buffers() -> None:
@@ -278,6 +335,12 @@ def test_bits_do_not_depend_on_compilation(every_law: list[str], native_bits: di
     assert bits(every_law, NUMBA_DISABLE_JIT="1") == native_bits
 
 
+def test_bits_do_not_depend_on_the_processor_compiled_for(native_bits: dict[str, str]) -> None:
+    """Plain code against the host's: neither wider vectors nor fused multiply-adds may change a time."""
+    plain = bits(["exponential"], NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    assert plain == {"exponential": native_bits["exponential"]}
+
+
 def test_every_law_gives_the_same_path_from_small_buffers(every_law: list[str]) -> None:
     for law in every_law:
         cell = Cell(N=10, d=2, lam=0.9, G=law, arrivals=law)
@@ -309,7 +372,7 @@ GOOD: dict[str, Any] = {"N": 10, "d": 2, "lam": 0.9, "G": "exponential", "times"
         ({"replacement": "no"}, TypeError, "replacement must be true or false, got 'no'"),
         ({"initial": "lengths(2: 0.33)"}, ValueError, "initial must give whole numbers of queues"),
         ({"initial": "full"}, ValueError, "initial must be an initial state, got 'full'"),
-        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the horizon 1, got 2"),
+        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the last stored time 1, got 2"),
         ({"ages": [1.0, 0.0], "snapshots": [1.0]}, ValueError, "ages must increase, got 0 after 1"),
     ],
 )

@@ -132,6 +132,16 @@ def test_two_writers_do_not_share_a_store(tmp_path):
         run(spec(N=[10], d=[1], G=["exponential"]), store=tmp_path / "store", engine="serial")
 
 
+def test_first_runs_at_once_share_the_work_of_making_a_store(tmp_path):
+    path, store = toml(tmp_path, N=[10], d=[1], G=["exponential"]), tmp_path / "store"
+    runs = [start(path, store, "serial", workers=1) for _ in range(3)]
+    ended = sorted((run.communicate()[0].decode(), run.returncode)[::-1] for run in runs)
+    assert ended[0][0] == 0
+    for code, output in ended[1:]:
+        assert code == 0 or (code == 3 and "pid" in output), output
+    assert sweep.load(store)["cells"].status.values.tolist() == [[[["done"]]]]
+
+
 def test_progress_counts_up_to_everything(tmp_path):
     seen = []
     run(SPEC, store=tmp_path / "store", engine="serial", progress=seen.append)
@@ -150,20 +160,9 @@ def toml(tmp_path, **changes):
 BIG = {"N": [2000, 200000], "d": [2], "replicas": 24, "horizon": 6.0, "snapshots": []}
 
 
-def start(path, store, engine="local"):
-    command = [
-        sys.executable,
-        "-m",
-        "sweep.cli",
-        "run",
-        path,
-        "--store",
-        store,
-        "--engine",
-        engine,
-        "--workers",
-        "2",
-    ]
+def start(path, store, engine="local", workers=2):
+    command = [sys.executable, "-m", "sweep.cli", "run", path, "--store", store, "--engine", engine]
+    command += ["--workers", workers]
     return subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

@@ -49,7 +49,8 @@ def test_a_good_spec_gives_every_cell_of_the_grid_once():
 
 def test_a_count_of_times_covers_the_horizon_and_a_list_is_taken_as_it_is():
     assert parse_spec(GOOD).times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert parse_spec(changed(**{"run.times": [0.5, 3.0]})).times.tolist() == [0.5, 3.0]
+    listed = changed(**{"run.times": [0.5, 3.0], "run.snapshots": [3.0]})
+    assert parse_spec(listed).times.tolist() == [0.5, 3.0]
 
 
 def test_equally_spaced_times_are_the_numbers_one_would_type():
@@ -59,6 +60,11 @@ def test_equally_spaced_times_are_the_numbers_one_would_type():
 
 def test_the_toml_of_a_spec_reads_back_to_it():
     spec = parse_spec(GOOD)
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+
+
+def test_infinity_and_any_character_survive_in_toml():
+    spec = parse_spec(changed(name='\U0001f600 "quoted" \x7f', **{"run.ages": [0.0, 1.0, float("inf")]}))
     assert parse_spec(tomllib.loads(spec.to_toml())) == spec
 
 
@@ -118,7 +124,23 @@ def test_levels_have_a_stated_default():
         ("run.times", [2.0, 1.0], "run.times must increase, got 1 after 2"),
         ("run.times", [0.0, 5.0], "times must not be later than the horizon 4, got 5"),
         ("run.times", 1, "run.times must be at least 2, got 1"),
-        ("run.snapshots", [5.0], "snapshots must not be later than the horizon 4, got 5"),
+        ("run.snapshots", [5.0], "snapshots must not be later than the last stored time 4, got 5"),
+        ("run.times", [0.0, 3.0], "snapshots must not be later than the last stored time 3, got 4"),
+        ("run.times", ["0", "1"], "run.times must be numbers, got ['0', '1']"),
+        ("run.times", 10**11, "run.times must be at most 1000000, got 100000000000"),
+        ("run.horizon", "5", "run.horizon must be a valid number, got '5'"),
+        ("run.horizon", 1e300, "run.horizon must be less than or equal to 1000000000, got 1e+300"),
+        ("run.replacement", "yes", "run.replacement must be a valid boolean, got 'yes'"),
+        ("run.levels", 10**12, "run.levels must be at most 10000, got 1000000000000"),
+        ("grid.N", [2**33], "grid.N must be at most 4294967295, got 8589934592"),
+        ("grid.N", [10**400], "grid.N must be at most 4294967295, got a number of 401 digits"),
+        (
+            "grid.lam",
+            [10**400],
+            "grid.lam must be a number that float64 can hold, got a number of 401 digits",
+        ),
+        ("grid.lam", [1e300], "grid.lam must be at most 1e+06, got 1e+300"),
+        ("grid.d", [2**63], "grid.d must be at most 1000000, got 9223372036854775808"),
         ("run.ages", [1.0, 0.5], "ages must increase, got 0.5 after 1"),
         ("run.replicas", 0, "run.replicas must be at least 1, got 0"),
         ("run.horizon", 0.0, "run.horizon must be greater than 0, got 0.0"),

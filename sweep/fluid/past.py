@@ -58,17 +58,31 @@ class Past:
     step
         The step of the grid, uniform.
     cells
-        Shape (level, birth cell), the cells of the path.
+        Shape (level, birth cell), the cells of the path; the graded ones are never merged.
+    parts, remaining
+        What `kernels.march` takes for the jobs in service at time 0.
+    merges
+        Whether cells may be merged; else they are only carried, and can be read off.
     """
 
-    def __init__(self, law: Law, weights: Weights, step: float, cells: Floats) -> None:
+    def __init__(
+        self,
+        law: Law,
+        weights: Weights,
+        step: float,
+        cells: Floats,
+        parts: Floats,
+        remaining: Floats,
+        merges: bool,
+    ) -> None:
         self._law, self._weights, self._step, self._cells = law, weights, step, cells
+        self._parts, self._remaining = parts.copy(), remaining
+        self._graded = self._raw = weights.layer.shape[1]
         self._gone = _oldest(law, step, cells.shape[1])
-        ages = least_ages(law, step, self._gone)
+        ages = least_ages(law, step, self._gone) if merges else []
         self._ages = ages if ages and ages[0] + BLOCK < weights.alive else []
         self._intervals: list[list[_Interval]] = [[] for _ in self._ages]
         self._tables = [np.empty((0, _POINTS)) for _ in self._ages]
-        self._raw = 0
         self.columns = 0
 
     @property
@@ -76,12 +90,24 @@ class Past:
         """Error of S per birth."""
         return 2.0 * _ACCURACY if self._intervals else 0.0
 
-    def advance(self, node: int, parts: Floats, block: int) -> None:
-        """Carry all that was born before the block of steps [block, node), and merge what is old enough."""
+    def blocks(self) -> range:
+        """Return the nodes at which a block ends and another begins."""
+        return range(self._graded + BLOCK, self._cells.shape[1], BLOCK)
+
+    def advance(self, node: int, parts: Floats, block: int) -> Floats:
+        """End the block of steps [block, node), and begin the next one.
+
+        Return what is left, at the nodes of the next block, of all jobs in service at its beginning, shape
+        (node, level).
+        """
         if block:
+            carry(parts, self._parts)
+            carry(parts, self._cells[:, : self._graded])
             carry(parts, self._cells[:, self._raw : block])
             for interval in self._all():
                 carry(parts, interval.charges)
+        else:
+            self._parts = parts.copy()
         if not self._ages:
             self._raw = max(self._raw, node - self._weights.alive)
         for size, age in enumerate(self._ages):
@@ -90,16 +116,28 @@ class Past:
             length = BLOCK << size
             while kind and node - kind[0].start - length >= self._gone:
                 del kind[0]
+        return self._left(node, min(node + BLOCK, self._cells.shape[1]))
 
-    def remaining(self, node: int, stop: int) -> Floats:
-        """Return what is left of all births before `node` at nodes `node` to `stop`, shape (node, level)."""
+    def cells_at(self, node: int, parts: Floats, block: int) -> tuple[Floats, Floats]:
+        """Return cells and parts at a node of a block that began at node `block`, if cells are not merged."""
+        cells, first = self._cells[:, :node].copy(), parts.copy()
+        if block:
+            carry(parts, cells[:, :block])
+            first = self._parts.copy()
+            carry(parts, first)
+        return cells, first
+
+    def _left(self, node: int, stop: int) -> Floats:
         result = np.zeros((stop - node + 1, self._cells.shape[0]))
+        add_points(self._remaining[node : stop + 1], self._parts, result)
+        add_points(self._weights.layer[node : stop + 1], self._cells[:, : self._graded], result)
         add_cells(self._weights.even, node, self._raw, node, self._cells, result)
         for size, kind in enumerate(self._intervals):
             for interval in kind:
                 rows = self._rows(size, node - interval.start, result.shape[0])
                 add_points(rows, interval.charges, result)
-        self.columns = max(self.columns, node - self._raw + _POINTS * len(self._all()))
+        held = self._graded + node - self._raw + _POINTS * len(self._all())
+        self.columns = max(self.columns, held + BLOCK)
         # Rounding, and interpolation, must not make completions negative.
         return np.asarray(np.minimum.accumulate(result, axis=0))
 

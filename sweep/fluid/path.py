@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sweep.arrivals import Profile
 from sweep.cell import Limit
-from sweep.fluid.kernels import add_points, carry, march
+from sweep.fluid.kernels import march
 from sweep.fluid.mesh import Mesh
-from sweep.fluid.past import BLOCK, Past
+from sweep.fluid.past import Past
 from sweep.fluid.start import Start, start_of
 from sweep.fluid.weights import Weights, product_weights
 
@@ -91,8 +91,6 @@ def trace(
     path.S[0] = fresh
     path.S[0, : parts.shape[1]] += remaining[0]
     entering = start.entering(levels) * (nodes[1:] - nodes[:-1])
-    # Ages are read off cells, and graded cells have weights of their own: both stay as they are.
-    blocks = range(BLOCK, count, BLOCK) if count >= _LONG and not keep and not mesh.layer else range(0)
     jumping = bool(weights.jumps) and fresh[0] > 0.0
     jumps = jump_nodes(weights.jumps, count) if jumping else set()
     cells = np.zeros((levels, count))
@@ -101,8 +99,10 @@ def trace(
     atoms[:, 0] = fresh
     used = int(fresh[0] > 0.0)
     work = np.zeros((4, levels))
-    past = Past(limit.G, weights, float(nodes[1]), cells) if blocks else None
-    origin, node, first, left = 0, 0, parts, remaining
+    step = mesh.step / 2**halvings
+    past = Past(limit.G, weights, step, cells, parts, remaining, merges=count >= _LONG and not keep)
+    blocks = past.blocks() if count >= _LONG else range(0)
+    origin, node, left = 0, 0, remaining
     for stop in sorted({*keep, *jumps, *blocks, count}):
         march(node, stop, origin, half, entering, limit.d, limit.fraction, tables, cells, atoms, born, used,
               parts, left, path.S, path.D, path.overflow, work)  # fmt: skip
@@ -110,19 +110,13 @@ def trace(
         if jumping and node > 0:
             used = _jump(path, node, atoms, born, used)
         if node in keep:
-            path.ages[node] = Ages(
-                node, cells[:, :node].copy(), atoms[:, :used].copy(), born[:used].copy(), parts.copy()
-            )
-        if past is not None and node in blocks:
-            past.advance(node, parts, origin)
-            if origin:
-                carry(parts, first)
-            end = min(node + BLOCK, count)
-            left = past.remaining(node, end)
-            add_points(remaining[node : end + 1], first, left)
+            held, first = past.cells_at(node, parts, origin)
+            path.ages[node] = Ages(node, held, atoms[:, :used].copy(), born[:used].copy(), first)
+        if node in blocks:
+            left = past.advance(node, parts, origin)
             parts, origin = np.eye(levels), node
-    path.columns = min(weights.alive, count) if past is None else past.columns + BLOCK
-    path.merging = 0.0 if past is None else past.bound * float(limit.mean_arrivals(nodes[-1:])[0])
+    path.columns = past.columns if blocks else min(weights.alive, count)
+    path.merging = past.bound * float(limit.mean_arrivals(nodes[-1:])[0])
     return path
 
 

@@ -14,8 +14,8 @@ from sweep.grids import check_ages, check_levels, check_snapshots, check_times
 from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.network import kernels, state
+from sweep.network.supply import BLOCK, Supply
 from sweep.schema import dataset
-from sweep.seeds import Purpose, stream
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Most random numbers drawn ahead, per stream; results do not depend on it.
-BLOCK = 1 << 15
 #: Levels the tables start with when their number is automatic.
 _LEVELS = 16
-#: Departures noted before they are counted: few enough to stay in the fastest cache.
-_LOG = 512
 #: Server indices come from 32-bit words.
 _LARGEST = 1 << 32
 
@@ -228,20 +224,20 @@ def run_path(
         raise ValueError(f"N must be below 2**32, got {cell.N}")
     lengths0 = cell.initial.lengths(cell.N)
     rules = state.make_rules(cell, float(times[-1]), widen=levels is None)
-    supply = _Supply(cell, seed, replica, block or _block(cell, rules.end))
-    clock, bins, watch = state.make_clock(), state.make_bins(times), state.make_watch(cell.N, snapshots)
+    supply = Supply(cell, seed, replica, block or _block(cell, rules.end))
+    draws, scratch = supply.draws, state.make_scratch(cell.N, cell.d)
+    clock, bins, watch = state.make_clock(draws), state.make_bins(times), state.make_watch(cell.N, snapshots)
     counts = state.make_counts(bins, max(_LEVELS, cell.initial.longest) if levels is None else levels)
-    servers = state.make_servers(lengths0, supply.services(int(np.count_nonzero(lengths0))))
-    log = np.empty(max(_LOG, cell.d + 1), dtype=state.SERVER)
+    servers = state.make_servers(lengths0, supply.initial_services(int(np.count_nonzero(lengths0))))
     while True:
-        reason = kernels.run(rules, supply.draws, clock, bins, counts, watch, servers, log)
+        reason = kernels.run(rules, draws, clock, bins, counts, watch, servers, scratch)
         if reason == state.DONE:
             break
         if reason == state.NEEDS_LEVELS:
             wider = ((0, 0), (0, counts.arrivals.shape[1]))
             counts = state.Counts(np.pad(counts.arrivals, wider), np.pad(counts.departures, wider))
         else:
-            supply.refill(clock.used, reason)
+            supply.refill(clock.used)
     arrivals, departures = (table[:-1].cumsum(axis=0) for table in counts)
     if levels is None:
         arrivals, departures = _trim(lengths0, arrivals, departures)
@@ -254,63 +250,8 @@ def run_path(
     )
 
 
-class _Supply:
-    """The three streams of a replica, drawn in blocks; what is unused of a block is kept."""
-
-    def __init__(self, cell: Cell, seed: int, replica: int, block: int) -> None:
-        self._gaps, self._services, self._words = (
-            stream(seed, cell.key, replica, purpose)
-            for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
-        )
-        self._cell, self._block = cell, block
-        rows = max(1, min(block, 2 * block // cell.d))
-        self._routing = state.Routing(cell.N, cell.d, cell.fraction, cell.replacement, rows)
-        shuffles = not cell.replacement and 2 * cell.d > cell.N
-        self._order = np.empty(cell.N if shuffles else 0, dtype=np.uint32)
-        self._rest = np.empty(0, dtype=np.uint32)
-        # Servers behind the rows that are filled are looked at ahead of time: they must exist.
-        targets = np.zeros((rows + state.PADDING) * cell.d, dtype=np.uint32)
-        self.draws = state.Draws(
-            gaps=np.empty(0),
-            services=np.empty(0),
-            targets=targets,
-            rows=0,
-            d=cell.d,
-            ahead=state.PADDING * cell.d,
-        )
-
-    def services(self, size: int) -> Floats:
-        """Draw service times."""
-        return self._cell.G.sample(self._services, size)
-
-    def refill(self, used: Integers, reason: int) -> None:
-        """Draw another block of what ran out."""
-        draws = self.draws
-        if reason == state.NEEDS_GAPS:
-            fresh = self._cell.arrivals.sample(self._gaps, self._block)
-            self.draws = draws._replace(gaps=fresh)  # they are used one by one: none is left
-            used[0] = 0
-        elif reason == state.NEEDS_SERVICES:
-            fresh = self.services(self._block)
-            self.draws = draws._replace(services=np.concatenate([draws.services[used[1] :], fresh]))
-            used[1] = 0
-        else:
-            self.draws = draws._replace(rows=self._route())
-            used[2] = 0
-
-    def _route(self) -> int:
-        """Fill the rows of targets as far as the words at hand last; draw more only if they give none."""
-        while True:
-            rows, spent = kernels.route(self._routing, self._rest, self.draws.targets, self._order)
-            self._rest = self._rest[spent:]
-            if rows:
-                return int(rows)
-            raw = self._words.bit_generator.random_raw(self._block)
-            self._rest = np.concatenate([self._rest, raw.astype("<u8", copy=False).view("<u4")])
-
-
 def _block(cell: Cell, end: float) -> int:
-    """Numbers to draw at a time: about what a short run needs in all."""
+    """Arrivals to draw at a time: about what a short run needs in all."""
     return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * end + 32))
 
 

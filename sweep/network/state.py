@@ -19,13 +19,19 @@ SERVER = np.dtype([("completion", np.float64), ("length", np.int64)], align=True
 #: which service times are handed out, hence the path, is then a function of arrivals alone and not of the
 #: horizon. Another value gives other numbers, under another `NUMBERS_VERSION`.
 FLUSH_INTERVAL = 1.0
+#: Servers that are advanced together: the first departures of all of them, then the second ones, and so on.
+#: Another value gives other numbers as well.
+FLUSH_GROUP = 256
 #: Arrivals between a server's being fetched into the cache and its being probed; a buffer of targets goes on
 #: for as many arrivals, read ahead but never used.
 PADDING = 48
 
-#: Why the kernel returned: the run is over, or a buffer is used up and the same call resumes with a fuller
-#: one.
-DONE, NEEDS_GAPS, NEEDS_SERVICES, NEEDS_TARGETS, NEEDS_LEVELS = 0, 1, 2, 3, 4
+#: Departures noted before they are counted: few enough to stay in the fastest cache.
+LOG = 1024
+
+#: Why the kernel returned: the run is over, or random numbers or levels are used up and the same call resumes
+#: with more of them.
+DONE, NEEDS_DRAWS, NEEDS_LEVELS = 0, 1, 2
 
 
 class Routing(NamedTuple):
@@ -35,7 +41,7 @@ class Routing(NamedTuple):
     d: int
     fraction: float
     replacement: bool
-    rows: int  # arrivals that the buffer of targets takes, PADDING not counted
+    rows: int  # arrivals to route
 
 
 class Rules(NamedTuple):
@@ -52,8 +58,7 @@ class Draws(NamedTuple):
 
     gaps: NDArray[np.float64]
     services: NDArray[np.float64]
-    targets: NDArray[np.uint32]  # d servers an arrival, one arrival after the other
-    rows: int  # arrivals in `targets`
+    targets: NDArray[np.uint32]  # d servers a gap, one arrival after the other
     d: int
     ahead: int  # PADDING · d
 
@@ -62,7 +67,7 @@ class Clock(NamedTuple):
     """What survives between calls, in arrays that the kernel updates."""
 
     time: NDArray[np.float64]  # last arrival, next flush
-    used: NDArray[np.int64]  # gaps, services and rows of targets used up
+    used: NDArray[np.int64]  # arrivals and services used up
     place: NDArray[np.int64]  # server the flush has come to
 
 
@@ -82,10 +87,18 @@ class Counts(NamedTuple):
     departures: NDArray[np.int64]  # departures from a queue of this length
 
 
+class Scratch(NamedTuple):
+    """What the kernel writes for itself alone."""
+
+    log: NDArray[Any]  # departures not counted yet, as the server was before: completion, length
+    due: NDArray[np.uint32]  # servers of a group that have a departure due
+
+
 class Watch(NamedTuple):
     """Age snapshots: age of the job in service and length of each server, shape (snapshot, N)."""
 
     times: NDArray[np.float64]
+    next: NDArray[np.float64]  # the first snapshot that is not noted for every server yet, inf if none
     started: NDArray[np.float64]  # when the job in service started
     noted: NDArray[np.int64]  # snapshots noted so far, by server
     ages: NDArray[np.float64]
@@ -98,11 +111,22 @@ def make_rules(cell: Cell, horizon: float, widen: bool) -> Rules:
     return Rules(gap_scale=1.0 / (cell.lam * cell.N), interval=FLUSH_INTERVAL, end=end, widen=widen)
 
 
-def make_clock() -> Clock:
-    """Clock at time 0, nothing drawn."""
+def least_services(N: int, d: int) -> int:
+    """Services that a kernel must have at hand to go on: of an arrival, or of a group of servers."""
+    return max(d + 1, min(N, FLUSH_GROUP))
+
+
+def make_scratch(N: int, d: int) -> Scratch:
+    """Scratch for N servers of which an arrival samples d."""
+    log = np.empty(max(LOG, least_services(N, d)), dtype=SERVER)
+    return Scratch(log=log, due=np.empty(FLUSH_GROUP, dtype=np.uint32))
+
+
+def make_clock(draws: Draws) -> Clock:
+    """Clock at time 0, no number drawn yet."""
     return Clock(
         time=np.array([0.0, FLUSH_INTERVAL]),
-        used=np.zeros(3, dtype=np.int64),
+        used=np.array([draws.gaps.size, draws.services.size]),
         place=np.zeros(1, dtype=np.int64),
     )
 
@@ -129,6 +153,7 @@ def make_watch(N: int, snapshots: NDArray[np.float64]) -> Watch | None:
         return None
     return Watch(
         times=snapshots,
+        next=snapshots[:1].copy(),
         started=np.zeros(N),
         noted=np.zeros(N, dtype=np.int64),
         ages=np.zeros((snapshots.size, N)),

@@ -68,13 +68,17 @@ def gi_m_1_root(transform: Callable[[float], float], lam: float) -> float:
     return root
 
 
-def worst_score(samples: Floats, exact: Floats, exact_stderr: Floats | float = 0.0) -> float:
+def worst_score(
+    samples: Floats, exact: Floats, exact_stderr: Floats | float = 0.0, least_variance: Floats | float = 0.0
+) -> float:
     """Largest |z| of the means of independent replicas (first axis) against exact values.
 
-    A component that never varied must be exact.
+    A component that never varied must be exact, unless the exact law is known to have some `least_variance`:
+    then the event was only too rare to be seen, and scores by that.
     """
     mean = samples.mean(axis=0)
-    stderr = np.sqrt(samples.var(axis=0, ddof=1) / len(samples) + np.square(exact_stderr))
+    variance = np.maximum(samples.var(axis=0, ddof=1), least_variance)
+    stderr = np.sqrt(variance / len(samples) + np.square(exact_stderr))
     off = np.abs(mean - exact)
     scores = np.where(off > 0.0, off / np.where(stderr > 0.0, stderr, 1e-300), 0.0)
     return float(scores.max())

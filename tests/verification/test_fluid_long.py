@@ -48,16 +48,18 @@ def test_a_long_path_is_exact_and_costs_as_much_a_step_as_a_short_one() -> None:
     error = np.abs(fluid["S"] - exact)
     assert error.max() <= 1e-6
     assert np.all(error <= 3.0 * fluid["S_error"] + 1e-11)
-    seconds = {}
-    for horizon, repeats in ((10.0, 9), (1000.0, 3)):
-        at_the_end(limit, horizon, 1e-6)
-        runs = []
-        for _ in range(repeats):
-            began = time.process_time()
-            at_the_end(limit, horizon, 1e-6)
-            runs.append(time.process_time() - began)
-        seconds[horizon] = min(runs)
-    assert seconds[1000.0] <= 150.0 * seconds[10.0]
+    # The least of a few ratios of runs side by side: what else the machine does comes and goes.
+    ratios = []
+    for _ in range(4):
+        short = min(seconds_of(limit, 10.0) for _ in range(5))
+        ratios.append(seconds_of(limit, 1000.0) / short)
+    assert min(ratios) <= 150.0
+
+
+def seconds_of(limit: Limit, horizon: float) -> float:
+    began = time.process_time()
+    at_the_end(limit, horizon, 1e-6)
+    return time.process_time() - began
 
 
 @pytest.mark.parametrize("law", LIMITS)
