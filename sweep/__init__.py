@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sweep.kernel_cache import provide_kernel_cache
+
 if TYPE_CHECKING:
     from sweep.diffusion.density import solve_diffusion as solve_diffusion
     from sweep.diffusion.particles import simulate_particles as simulate_particles
@@ -41,6 +43,10 @@ __all__ = [
     "solve_fluid",
     "state_distance",
 ]
+
+
+# Kernels look for their cache when their modules are imported, which every way to them begins here.
+provide_kernel_cache()
 
 
 def __getattr__(name: str) -> Any:

@@ -108,10 +108,63 @@ def test_no_process_outlives_its_driver(name: str, blow: signal.Signals, tmp_pat
     assert not list(home.rglob("auth_token"))
 
 
+def lay_decoys(folder: Path) -> None:
+    """Put modules there that take the place of those that workers need, and tell when they are imported."""
+    for name in ("sweep", "tests", "numpy", "psutil", "cloudpickle"):
+        (folder / f"{name}.py").write_text(
+            "from pathlib import Path\n"
+            "Path(__file__).with_suffix('.imported').touch()\n"
+            f"raise ImportError('the wrong {name}')\n"
+        )
+
+
+def beside_decoys(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder of decoys, in which it does not look for modules itself."""
+    lay_decoys(folder)
+    return subprocess.run(
+        [sys.executable, "-P", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=300.0,
+        check=True,
+    )
+
+
+#: Prints what becomes of a task; the engine's name is the argument.
+SINGLE = """
+import sys
+from sweep.engines import make_engine
+from tests.engine_sources import Listed, task
+with make_engine(sys.argv[1], 1) as engine:
+    for outcome in engine.run(Listed([task("single", "process")])):
+        print(outcome.error or "done")
+"""
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_workers_do_not_import_what_lies_in_the_current_directory(name: str, tmp_path: Path) -> None:
+    assert beside_decoys(tmp_path, "-c", SINGLE, name).stdout == "done\n"
+    assert not list(tmp_path.glob("*.imported"))
+
+
+@pytest.mark.parametrize("closed", [(0, 1), (0, 1, 2), (2,)])
+def test_workers_start_though_standard_streams_are_closed(closed: tuple[int, ...], tmp_path: Path) -> None:
+    code = SINGLE.replace("print(", f"open({str(tmp_path / 'told')!r}, 'w').write(")
+    streams = " ".join(f"{descriptor}>&-" for descriptor in closed)
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-c", code, "local"]
+    subprocess.run(command, timeout=60.0, check=True)
+    assert (tmp_path / "told").read_text() == "done"
+
+
 @pytest.mark.slow
 def test_actors_follow_a_cluster_and_a_lost_node_blames_no_task(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.engine_cluster", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300.0, check=True)
+    folder, elsewhere = tmp_path / "pids", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    done = beside_decoys(elsewhere, "-m", "tests.engine_cluster", str(folder))
+    assert not list(elsewhere.glob("*.imported"))
     told = [line for line in done.stdout.splitlines() if line.startswith(("workers", "outcome", "processes"))]
     outcomes = sorted(line for line in told if line.startswith("outcome"))
     assert outcomes == [f"outcome {i} done kept" for i in range(3)]

@@ -70,6 +70,20 @@ class Engine(ABC):
         self.close()
 
 
-def search_path() -> str:
-    """Return the value of PYTHONPATH under which a child finds the modules that this process finds."""
-    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+def search_path() -> dict[str, str]:
+    """Return the variables under which a child finds the modules that this process finds.
+
+    The second keeps `python -m` from looking in the current directory first, where anything may lie.
+    """
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def occupy_standard_streams() -> None:
+    """Open the null device wherever standard input, output or error is closed.
+
+    Else the next sockets and files get their descriptors, to which children and C libraries then write.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import ClassVar
 
-from sweep.engines.base import ONE_THREAD, search_path
+from sweep.engines.base import ONE_THREAD, occupy_standard_streams, search_path
 from sweep.engines.pool import Event, PoolEngine, Worker
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus
@@ -52,11 +52,12 @@ class LocalEngine(PoolEngine[LocalWorker]):
         return self.memory
 
     def _hire(self) -> LocalWorker:
+        occupy_standard_streams()  # a file may have held one of them until now
         ours, theirs = socket.socketpair()
         # The kernel ties a child to the thread that made it, which may end before the process does.
         bound = threading.current_thread() is threading.main_thread()
         arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound)), str(self.memory)]
-        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": search_path(), "PYTHONSAFEPATH": "1"}
+        environment = {**os.environ, **ONE_THREAD, **search_path()}
         command = [sys.executable, "-m", "sweep.engines.worker", *arguments]
         # Ctrl-C must not reach the child before it ignores it: a blocked signal stays blocked across exec.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sweep.engines.base import Engine
+from sweep.engines.base import Engine, occupy_standard_streams
 from sweep.errors import EngineError
 from sweep.task import Arrays, Outcome, Source, Task
 
@@ -81,6 +81,7 @@ class PoolEngine(Engine, Generic[W]):
     """An engine with workers: each is kept busy, and a death is blamed on the executing task alone."""
 
     def __init__(self, workers: int) -> None:
+        occupy_standard_streams()
         self.workers = workers
         self._crew: list[W] = []
         self._backlog: deque[Task] = deque()  # taken from the source, not yet (or no longer) at a worker

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
 from sweep.errors import EngineError
-from sweep.machine import available_memory, cpus, limit_memory
-from sweep.task import Arrays, Source, Task, execute
+from sweep.machine import cpus
+from sweep.task import Arrays, Source, Task
 
 if TYPE_CHECKING:
     import ray
@@ -34,28 +34,42 @@ PATIENCE = 300.0
 _SURVEY = 2.0
 
 
-class Executor:
-    """What runs in a worker: the class of the actors."""
+def executor() -> type:
+    """Return what runs in a worker: the class of the actors.
 
-    def __init__(self) -> None:
-        limit_memory(available_memory())
+    Ray puts the driver's current directory before all else on the search path of its workers, and a class of
+    a module is imported there by name. A class of a function is sent whole: it may clean the path first, and
+    imports afterwards.
+    """
 
-    def greet(self) -> tuple[str, str]:
-        """Return the node and the label of this worker."""
-        import ray
+    class Executor:
+        def __init__(self, strange: str | None) -> None:
+            if strange in sys.path:
+                sys.path.remove(strange)
+            from sweep.machine import available_memory, limit_memory
 
-        return ray.get_runtime_context().get_node_id(), f"{os.uname().nodename}:{os.getpid()}"
+            limit_memory(available_memory())
 
-    def execute(self, task: Task, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
-        """Run a task on what it needs, in the order of `task.needs`."""
-        outcome = execute(task, dict(zip(task.needs, shared, strict=True)))
-        return outcome.arrays, outcome.error, outcome.details, outcome.seconds
+        def greet(self) -> tuple[str, str]:
+            """Return the node and the label of this worker."""
+            import ray
+
+            return ray.get_runtime_context().get_node_id(), f"{os.uname().nodename}:{os.getpid()}"
+
+        def execute(self, task: Task, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
+            """Run a task on what it needs, in the order of `task.needs`."""
+            from sweep.task import execute
+
+            outcome = execute(task, dict(zip(task.needs, shared, strict=True)))
+            return outcome.arrays, outcome.error, outcome.details, outcome.seconds
+
+    return Executor
 
 
 class RayWorker(Worker):
     """An actor, typed: Ray's handle takes any call and promises anything."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], strange: str | None) -> None:
         import ray
 
         super().__init__("starting")
@@ -65,8 +79,8 @@ class RayWorker(Worker):
             "max_task_retries": 0,
             "runtime_env": {"env_vars": dict(environment)},
         }
-        actor: Any = ray.remote(**options)(Executor)
-        self._actor = actor.remote()
+        actor: Any = ray.remote(**options)(executor())
+        self._actor = actor.remote(strange)
         #: Awaited answers in the order of the calls: the greeting, then one a task.
         self.answers: list[Reference] = [self._actor.greet.remote()]
 
@@ -108,7 +122,12 @@ class RayEngine(PoolEngine[RayWorker]):
         self._private: PrivateRay | None = None
         self._joined = False  # a cluster, by this engine
         self._follows = workers is None
+        directory = os.getcwd()
         self._open(address)
+        # The workers of a cluster have no more of the driver's search path than the current directory, so
+        # there it stays if the driver looks there too.
+        keep = self._private is None and not {"", directory}.isdisjoint(sys.path)
+        self._strange = None if keep else directory
         self._references: OrderedDict[str, Reference] = OrderedDict()
         self._memory: dict[str, int] = {}  # bytes a node offers to tasks
         self._surveyed = self._news = time.monotonic()
@@ -134,7 +153,7 @@ class RayEngine(PoolEngine[RayWorker]):
             else:
                 self._private = PrivateRay(self.workers)
                 self._follows = False
-                self._environment["PYTHONPATH"] = search_path()
+                self._environment |= search_path()
         except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             where = "be started on this machine" if address is None else f"be reached at {address!r}"
             cure = "engine 'local' does without" if address is None else "is the cluster up (`ray status`)?"
@@ -164,7 +183,7 @@ class RayEngine(PoolEngine[RayWorker]):
         return self._memory.get(host, 0)
 
     def _hire(self) -> RayWorker:
-        return RayWorker(self._environment)
+        return RayWorker(self._environment, self._strange)
 
     def _send(self, worker: RayWorker, task: Task, source: Source) -> bool:
         names = zip(self._keys(task), task.needs, strict=True)
@@ -280,7 +299,7 @@ class PrivateRay:
         self._reaper = subprocess.Popen(
             [sys.executable, "-m", "sweep.engines.reaper", str(os.getpid()), mark],
             stdin=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": search_path()},
+            env={**os.environ, **search_path()},
             start_new_session=True,
         )
         self._clusters = (

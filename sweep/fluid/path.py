@@ -79,10 +79,6 @@ def trace(
     nodes = mesh.nodes(halvings)
     count = nodes.size - 1
     weights = product_weights(limit.G, mesh, halvings)
-    tables = (weights.even, weights.layer, weights.alive, weights.after, weights.before)
-    half = 0.5 * np.diff(limit.mean_arrivals(nodes))
-    if not mesh.layer and not isinstance(limit.arrivals, Profile):
-        half[:] = 0.5 * limit.lam * nodes[1]  # equal to the last bit
     fresh, remaining = start.fresh(levels), start.remaining(levels, nodes)
     path = Path(
         nodes, weights, np.zeros((count + 1, levels)), np.zeros((count + 1, levels)), np.zeros(count + 1)
@@ -90,7 +86,28 @@ def trace(
     parts = np.eye(levels, remaining.shape[1])
     path.S[0] = fresh
     path.S[0, : parts.shape[1]] += remaining[0]
+    _advance(limit, mesh, mesh.step / 2**halvings, path, start, parts, remaining, keep)
+    return path
+
+
+def _advance(
+    limit: Limit,
+    mesh: Mesh,
+    step: float,
+    path: Path,
+    start: Start,
+    parts: Floats,
+    remaining: Floats,
+    keep: Collection[int],
+) -> None:
+    """Fill a path from its row of time 0, in stretches between jumps, blocks and nodes to keep."""
+    nodes, weights, levels, count = path.nodes, path.weights, path.S.shape[1], path.nodes.size - 1
+    tables = (weights.even, weights.layer, weights.alive, weights.after, weights.before)
+    half = 0.5 * np.diff(limit.mean_arrivals(nodes))
+    if not mesh.layer and not isinstance(limit.arrivals, Profile):
+        half[:] = 0.5 * limit.lam * nodes[1]  # equal to the last bit
     entering = start.entering(levels) * (nodes[1:] - nodes[:-1])
+    fresh = start.fresh(levels)
     jumping = bool(weights.jumps) and fresh[0] > 0.0
     jumps = jump_nodes(weights.jumps, count) if jumping else set()
     cells = np.zeros((levels, count))
@@ -99,7 +116,6 @@ def trace(
     atoms[:, 0] = fresh
     used = int(fresh[0] > 0.0)
     work = np.zeros((4, levels))
-    step = mesh.step / 2**halvings
     past = Past(limit.G, weights, step, cells, parts, remaining, merges=count >= _LONG and not keep)
     blocks = past.blocks() if count >= _LONG else range(0)
     origin, node, left = 0, 0, remaining
@@ -117,7 +133,6 @@ def trace(
             parts, origin = np.eye(levels), node
     path.columns = past.columns if blocks else min(weights.alive, count)
     path.merging = past.bound * float(limit.mean_arrivals(nodes[-1:])[0])
-    return path
 
 
 def jump_nodes(offsets: Collection[int], count: int) -> set[int]:

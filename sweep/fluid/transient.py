@@ -19,6 +19,9 @@ turn:
 provided that breakpoints are nodes; one inside a cell leaves O(h³) there from empty and O(h²) from fresh
 ages, and the estimate shows it. Error estimates are absolute.
 
+Long paths. Births long ago are merged (`past`), so that the cost of a step hardly grows with time; what that
+may cost in accuracy is part of the error.
+
 Closure. Levels are added until the arrivals refused at the top level are below 1e-11 per server; those
 refused are counted in X, so that X = X(0) + E − D_1 to rounding. From the invariant state, whose queues have
 any length, the levels above the top are kept as they are: exact at a constant rate, and else checked by more

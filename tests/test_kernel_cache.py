@@ -1,0 +1,109 @@
+"""Kernels are compiled and kept where neither the package nor the home can be written to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import sweep
+
+#: Imports every module of kernels, and compiles the smallest kernel.
+COMPILE = """
+import importlib, sweep
+from pathlib import Path
+package = Path(sweep.__file__).parent
+for file in sorted(package.glob("*/*kernels.py")):
+    importlib.import_module(f"sweep.{file.parent.name}.{file.stem}")
+from sweep.distances.kernels import add
+assert add(1.0, 0.0, 2.0) == (3.0, 0.0)
+"""
+#: Says what a process started by one that has imported the package is told.
+TELL = """
+import os, subprocess, sys, sweep
+subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('NUMBA_CACHE_DIR'))"], check=True)
+"""
+FOLDER = f"sweep-kernels-{os.geteuid()}"
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Mapping[str, str]:
+    """The environment of an install that cannot be written to, for an account without a home.
+
+    Files in place of folders keep out the superuser too.
+    """
+    install = tmp_path / "install" / "sweep"
+    assert sweep.__file__ is not None
+    shutil.copytree(Path(sweep.__file__).parent, install, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in {source.parent for source in install.glob("*/*kernels.py")}:
+        (folder / "__pycache__").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "temporary").mkdir()
+    places = {"HOME": "file", "XDG_CACHE_HOME": "file", "TMPDIR": "temporary", "PYTHONPATH": "install"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    return {**kept, **{name: str(tmp_path / place) for name, place in places.items()}}
+
+
+def run(code: str, environment: Mapping[str, str]) -> str:
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("before", ["", "import numba\n"])
+def test_kernels_are_kept_among_the_temporary_files_for_want_of_a_better_place(
+    sealed: Mapping[str, str], before: str
+) -> None:
+    folder = Path(sealed["TMPDIR"], FOLDER)
+    assert run(before + COMPILE + TELL, sealed) == str(folder)
+    assert list(folder.rglob("*.nbi"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("lure", ["open", "link"])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    sealed: Mapping[str, str], lure: str, tmp_path: Path
+) -> None:
+    folder = Path(sealed["TMPDIR"], FOLDER)
+    if lure == "open":
+        folder.mkdir()
+        folder.chmod(0o777)
+    else:
+        folder.symlink_to(tmp_path / "install")
+    other = Path(run(TELL, sealed))
+    assert other.parent == folder.parent
+    assert other.name.startswith("sweep-kernels-")
+    assert other != folder
+    assert not other.exists()  # its name is new each time, so it goes with the process
+
+
+def test_a_place_of_numbas_own_choice_or_of_the_users_is_left_alone(
+    sealed: Mapping[str, str], tmp_path: Path
+) -> None:
+    assert run(TELL, {**sealed, "NUMBA_CACHE_DIR": str(tmp_path / "mine")}) == str(tmp_path / "mine")
+    assert run(TELL, {**sealed, "XDG_CACHE_HOME": str(tmp_path / "new" / "cache")}) == "None"
+    (tmp_path / "cache").mkdir()
+    home = {name: value for name, value in sealed.items() if name != "XDG_CACHE_HOME"}
+    assert run(TELL, {**home, "HOME": str(tmp_path / "cache")}) == "None"
+    for file in (tmp_path / "install").rglob("__pycache__"):
+        if file.is_file():
+            file.unlink()
+    assert run(TELL, sealed) == "None"
+    assert not Path(sealed["TMPDIR"], FOLDER).exists()
+
+
+def test_an_account_without_a_home_gets_no_folder_named_for_one(sealed: Mapping[str, str]) -> None:
+    nobody = {name: value for name, value in sealed.items() if name != "XDG_CACHE_HOME"}
+    assert run(TELL, {**nobody, "HOME": "~"}) == str(Path(sealed["TMPDIR"], FOLDER))  # what stays of "~"
+
+
+def test_nothing_is_said_where_nothing_can_be_written(sealed: Mapping[str, str]) -> None:
+    code = "import tempfile\ndef refuse(): raise FileNotFoundError('full')\ntempfile.gettempdir = refuse\n"
+    assert run(code + TELL, sealed) == "None"
