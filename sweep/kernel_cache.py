@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept when neither the package's folder nor the user's cache can be written to."""
+"""Where compiled kernels are kept when neither the package nor the user's cache can be written to."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_no_process_outlives_its_driver(name: str, blow: signal.Signals, tmp_pat
 
 def lay_decoys(folder: Path) -> None:
     """Put modules there that take the place of those that workers need, and tell when they are imported."""
-    for name in ("sweep", "tests", "numpy", "psutil", "cloudpickle"):
+    for name in ("sweep", "tests", "numpy", "psutil"):
         (folder / f"{name}.py").write_text(
             "from pathlib import Path\n"
             "Path(__file__).with_suffix('.imported').touch()\n"
@@ -143,6 +143,7 @@ with make_engine(sys.argv[1], 1) as engine:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POOLS)
 def test_workers_do_not_import_what_lies_in_the_current_directory(name: str, tmp_path: Path) -> None:
     assert beside_decoys(tmp_path, "-c", SINGLE, name).stdout == "done\n"
