@@ -355,7 +355,7 @@ GOOD: dict[str, Any] = {"N": 10, "d": 2, "lam": 0.9, "G": "exponential", "times"
     ("change", "error", "text"),
     [
         ({"N": 0}, ValueError, "N must be at least 1, got 0"),
-        ({"N": 2**32}, ValueError, r"N must be below 2\*\*32, got 4294967296"),
+        ({"N": 2**32}, ValueError, "N must be at most 4294967295, got 4294967296"),
         ({"N": 2.5}, TypeError, "N must be a whole number, got 2.5"),
         ({"d": 0}, ValueError, "d must be at least 1, got 0"),
         ({"d": 11, "replacement": False}, ValueError, "d must be at most N without replacement, got d = 11"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweep.cell import Cell
 from sweep.laws import Exponential
 from sweep.network import lumped_kernels as kernels
+from sweep.network.supply import sampler
 from sweep.seeds import Purpose, stream
 
 Floats = NDArray[np.float64]
@@ -22,8 +23,6 @@ BLOCK = 1 << 14
 _ROOM = 1 << 10
 #: Columns the tables start with when the number of levels is automatic.
 _COLUMNS = 16
-#: Places come from 32-bit words.
-_LARGEST = 1 << 32
 #: Events in a slot, about; in between √N/4, as the order of c events matters with probability c²/N or so.
 _LEAST, _MOST = 16, 1 << 9
 #: Servers from which on slots are applied at once: below, too many fail.
@@ -70,7 +69,7 @@ def run_lumped(
     Raises
     ------
     ValueError
-        Service that is not exponential, or more servers than a routing word can name.
+        Service that is not exponential.
 
     Notes
     -----
@@ -89,8 +88,6 @@ def run_lumped(
     """
     if not isinstance(cell.G, Exponential):
         raise ValueError(f"G must be exponential to lump the network to level counts, got {cell.G}")
-    if cell.N >= _LARGEST:
-        raise ValueError(f"N must be below 2**32, got {cell.N}")
     rate = (cell.lam + 1.0) * cell.N
     slot = min(max(_LEAST, math.isqrt(cell.N) // 4), _MOST) / rate
     grouped = cell.N >= _MANY if at_once is None else at_once
@@ -161,11 +158,16 @@ class _Source:
 
 def _arrivals(cell: Cell, seed: int, replica: int, block: int) -> _Source:
     """Arrivals of jobs, each at the place of the shortest of the queues it samples."""
-    gaps = stream(seed, cell.key, replica, Purpose.ARRIVALS)
+    fill = sampler(cell.arrivals, stream(seed, cell.key, replica, Purpose.ARRIVALS))
     words = stream(seed, cell.key, replica, Purpose.ROUTING).bit_generator
     sampling = kernels.Sampling(cell.N, cell.d, cell.fraction, cell.replacement)
-    scale = 1.0 / (cell.lam * cell.N)
-    return _Source(lambda size: cell.arrivals.sample(gaps, size), words, sampling, scale, block)
+
+    def draw(size: int) -> Floats:
+        gaps = np.empty(size)
+        fill(gaps)
+        return gaps
+
+    return _Source(draw, words, sampling, 1.0 / (cell.lam * cell.N), block)
 
 
 def _completions(cell: Cell, seed: int, replica: int, block: int) -> _Source:

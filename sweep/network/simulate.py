@@ -25,8 +25,6 @@ Integers = NDArray[np.int64]
 
 #: Levels the tables start with when their number is automatic.
 _LEVELS = 16
-#: Server indices come from 32-bit words.
-_LARGEST = 1 << 32
 
 
 def simulate(
@@ -218,10 +216,8 @@ def run_path(
     Raises
     ------
     ValueError
-        More servers than routing words can name, or a start that N servers cannot take exactly.
+        A start that N servers cannot take exactly.
     """
-    if cell.N >= _LARGEST:
-        raise ValueError(f"N must be below 2**32, got {cell.N}")
     lengths0 = cell.initial.lengths(cell.N)
     rules = state.make_rules(cell, float(times[-1]), widen=levels is None)
     supply = Supply(cell, seed, replica, block or _block(cell, rules.end))
