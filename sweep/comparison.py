@@ -37,9 +37,10 @@ def knots(limit: Limit, snapshots: Floats) -> Floats:
             kinks |= {a + b for a, b in itertools.product(kinks, breakpoints) if a + b <= time}
         special = np.array(sorted(kinks | {time - age for age in kinks}))
         special = special[special > 0.0]
-        equal = np.arange(1, _EQUAL + 1) * (time / _EQUAL)
-        ratio = (_YOUNGEST / time) ** (1.0 / _GEOMETRIC)
-        geometric = time * np.array([ratio**k for k in range(_GEOMETRIC)])
+        oldest = min(time, limit.G.support_end)
+        equal = np.arange(1, _EQUAL + 1) * (oldest / _EQUAL)
+        ratio = (_YOUNGEST / oldest) ** (1.0 / _GEOMETRIC)
+        geometric = oldest * np.array([ratio**k for k in range(_GEOMETRIC)])
         grids += [equal, geometric, special, special * (1.0 - _JUMP)]
     return np.append(np.unique(np.concatenate(grids)), math.inf)
 
