@@ -1,4 +1,4 @@
-"""What theory says of the tail of the queue length in the N → ∞ limit, from d, λ, the service law and the mixture."""
+"""What theory says of the tail of queue lengths in the N → ∞ limit, from d, λ, the law and the mixture."""
 
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def predict_tail(*, d: int, lam: float, G: str | Law, fraction: float = 1.0) -> 
 
           ρ = λ^β c K^{β−1} E[Y^{1−β}]/(β−1),   E[Y^s] = Γ(1+s) Π_{i≥1} (1 − q^{i+s})/(1 − q^i).
 
-    A share p < 1, or d = 1, leaves a uniform stream of rate μ = λ(1−p) (μ = λ), which rules the tail: γ = β − 1,
-    or for tails that are exponential or lighter ρ = μ/(μ+θ), ∫ e^{θa} Ḡ(a) da = 1/μ.
+    A share p < 1, or d = 1, leaves a uniform stream of rate μ = λ(1−p), or λ, which rules the tail: γ = β − 1,
+    or for exponential and lighter laws ρ = μ/(μ+θ), ∫ e^{θa} Ḡ(a) da = 1/μ. Other laws, as the lognormal, give
+    neither. A law whose tail exponent is not known counts as lighter than any power.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def _critical_ratio(law: Law, beta: float, lam: float, d: int) -> float:
 
 
 def _log_moment(s: float, log_q: float) -> float:
-    """log E[Y^{−s}] of Y = Σ_i q^i E_i for 0 < s ≤ 1; E[1/Y] = log 1/q is the limit s → 1."""
+    """Logarithm of E[Y^{−s}] for Y = Σ_i q^i E_i for 0 < s ≤ 1; E[1/Y] = log 1/q is the limit s → 1."""
     if s > 1.0 - _ROUNDING:
         return math.log(-log_q)
     i = np.arange(1.0, math.ceil(_NOTHING / log_q) + 2.0)
@@ -186,7 +187,7 @@ def _uniform_ratio(law: Law, mu: float) -> float:
 
 
 def _log_transform(law: Law, theta: float) -> float:
-    """log ∫ e^{θa} Ḡ(a) da, by Gauss–Legendre on panels that double; 700 where it is infinite or larger."""
+    """Logarithm of ∫ e^{θa} Ḡ(a) da, Gauss–Legendre on panels that double; 700 where infinite or larger."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
     breaks, total, left, width = [*law.breakpoints, math.inf], -math.inf, 0.0, 0.125
     while left < min(law.support_end, _OLDEST):

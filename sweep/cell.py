@@ -27,7 +27,7 @@ def canonical(value: float) -> float:
     return float(f"{float(value):.12g}")
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int = 2**63 - 1) -> int:
+def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an int if it is a whole number between `least` and `most`.
 
     Raises
@@ -42,7 +42,7 @@ def check_count(name: str, value: Any, least: int = 1, most: int = 2**63 - 1) ->
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value!r}")
-    if value > most:
+    if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most}, got {_short(value)}")
     return int(value)
 

@@ -35,7 +35,7 @@ DEFAULT_LEVELS = 12
 TOLERANCE = 1e-7
 
 
-def _whole(name: str, least: int = 1, most: int = 2**63 - 1) -> BeforeValidator:
+def _whole(name: str, least: int = 1, most: int | None = None) -> BeforeValidator:
     return BeforeValidator(lambda value: _as_value_error(lambda: check_count(name, value, least, most)))
 
 

@@ -1,0 +1,175 @@
+"""Local exponents of a tail, level by level, their limits, and what they say for each regime."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Fewest levels from which a verdict may come.
+LEAST_LEVELS = {"double_exponential": 5, "geometric": 9, "power": 24}
+#: S_{ℓ+1}/S_ℓ must fall below this for a tail to count as double exponential: time scales of levels apart.
+SEPARATED = 0.1
+#: Bounds of the index κ: for a geometric tail of |κ| in the deeper half of the levels, and for a power law of
+#: the uncertainty of its limit, with the distance from −1 that always passes.
+NEAR_GEOMETRIC, SHARP_POWER, NEAR_POWER = 0.05, 0.05, 0.01
+#: |κ| must shrink by this factor over the deeper half for a geometric tail.
+SHRINKS = 0.5
+#: Differences below this are rounding.
+ROUNDING = 1e-9
+#: Ratio of successive steps from which on a sequence does not count as convergent.
+_DIVERGENT = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A regime on trial: the limit of its local rate, how uncertain that is, and the slack of its criterion.
+
+    The levels support the regime where `slack` ≥ 0.
+    """
+
+    regime: str
+    rate: float
+    error: float
+    slack: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequences:
+    """Local exponents of S_ℓ, ℓ = 1 … L: each tends to the rate in its own regime.
+
+    Attributes
+    ----------
+    steps
+        Δ_ℓ = log S_ℓ/S_{ℓ+1}, shape (L − 1,).
+    growth
+        Δ_{ℓ+1}/Δ_ℓ → r, shape (L − 2,); 1 in the other regimes.
+    ratio
+        S_{ℓ+1}/S_ℓ → ρ, shape (L − 1,).
+    power
+        1/(1/Δ_{ℓ+1} − 1/Δ_ℓ) → γ, shape (L − 2,): exact for Δ_ℓ = γ/(ℓ + a), whatever the shift a.
+    index
+        κ_ℓ = d log Δ/d log ℓ, shape (L − 2,): → −1 for a power law, 0 for a geometric tail, else like ℓ log r.
+    """
+
+    steps: Floats
+    growth: Floats
+    ratio: Floats
+    power: Floats
+    index: Floats
+
+    @classmethod
+    def of(cls, log_S: Floats) -> Sequences:
+        """Take the sequences of log S_ℓ, ℓ = 1 … L, strictly decreasing, L ≥ 3."""
+        steps = -np.diff(log_S)
+        middle = np.arange(1.0, steps.size + 1.0) + 0.5
+        growth = steps[1:] / steps[:-1]
+        rise = np.diff(1.0 / steps)
+        with np.errstate(divide="ignore"):
+            power = 1.0 / rise
+        return cls(
+            steps=steps,
+            growth=growth,
+            ratio=np.exp(-steps),
+            power=power,
+            index=np.log(growth) / np.diff(np.log(middle)),
+        )
+
+
+def candidates(log_S: Floats) -> tuple[Candidate, ...]:
+    """Put the three regimes on trial on log S_ℓ, ℓ = 1 … L, strictly decreasing; none below five levels.
+
+    Notes
+    -----
+    A limit is Aitken's from three terms: successive ones for r and ρ, those at L/4, L/2 and L for γ and κ,
+    since their errors fall like a power of 1/ℓ. Its uncertainty is the largest of what the extrapolation adds
+    and of the drift over the deeper half of the levels. The criteria:
+
+    - double exponential: r less its uncertainty exceeds 1, and S_L/S_{L−1} ≤ 0.1;
+    - geometric: |κ| ≤ 0.05 over the deeper half of the levels, and halved over it;
+    - power: κ and γ are uncertain by at most 0.05 and 5 %, and κ's limit is −1 within that (or 0.01).
+
+    Examples
+    --------
+    >>> [c.regime for c in candidates(np.log(0.7) * (2.0 ** np.arange(1, 7) - 1)) if c.slack >= 0]
+    ['double_exponential']
+    """
+    if log_S.size < min(LEAST_LEVELS.values()):
+        return ()
+    found = Sequences.of(log_S)
+    tried = (_double_exponential(found), _geometric(found), _power(found))
+    return tuple(one for one in tried if log_S.size >= LEAST_LEVELS[one.regime])
+
+
+def aitken(first: float, second: float, third: float) -> tuple[float, float]:
+    """Return the limit of a sequence whose steps shrink by a constant factor, and its distance from the third.
+
+    The distance is inf where the steps do not shrink.
+
+    Examples
+    --------
+    >>> aitken(2.0, 1.5, 1.25)
+    (1.0, 0.25)
+    """
+    before, last = second - first, third - second
+    if abs(last) <= ROUNDING * abs(third):
+        return third, abs(last)
+    if abs(last) >= _DIVERGENT * abs(before):
+        return third, math.inf
+    limit = third + last * last / (before - last)
+    return limit, max(abs(limit - third), abs(last) if last * before < 0.0 else 0.0)
+
+
+def _double_exponential(found: Sequences) -> Candidate:
+    growth = found.growth
+    rate, error = aitken(*growth[-3:].tolist())
+    # Neighbouring time scales overlap by a power of S_ℓ/S_{ℓ−1} that is unknown: its square root is assumed.
+    overlap = (rate - 1.0) * math.sqrt(float(found.ratio[-1]))
+    error = max(error, _drift(growth), overlap, ROUNDING * rate)
+    slack = min(rate - error - 1.0 - ROUNDING, 1.0 - float(found.ratio[-1]) / SEPARATED)
+    return Candidate(regime="double_exponential", rate=rate, error=error, slack=slack)
+
+
+def _geometric(found: Sequences) -> Candidate:
+    ratio, index = found.ratio, np.abs(found.index)
+    rate, error = aitken(*ratio[-3:].tolist())
+    half = index[(index.size - 1) // 2 :]
+    error = max(error, _drift(ratio), ROUNDING * rate)
+    most, last = float(half.max()), float(half[-1])
+    shrunk = SHRINKS - last / most if most > ROUNDING else SHRINKS
+    slack = min(1.0 - most / NEAR_GEOMETRIC, shrunk)
+    return Candidate(regime="geometric", rate=rate, error=error, slack=slack)
+
+
+def _power(found: Sequences) -> Candidate:
+    rate, error = _over_scales(found.power)
+    index, doubt = _over_scales(found.index)
+    error = max(error, ROUNDING * abs(rate))
+    slack = min(
+        1.0 - doubt / SHARP_POWER,
+        (max(doubt, NEAR_POWER) - abs(index + 1.0)) / SHARP_POWER,
+        1.0 - error / (SHARP_POWER * abs(rate)),
+    )
+    return Candidate(regime="power", rate=rate, error=error, slack=slack)
+
+
+def _drift(sequence: Floats) -> float:
+    """Range of a sequence over its deeper half."""
+    return float(np.ptp(sequence[(sequence.size - 1) // 2 :]))
+
+
+def _over_scales(sequence: Floats) -> tuple[float, float]:
+    """Limit and uncertainty of a sequence whose error falls like a power of 1/ℓ: terms at L/4, L/2 and L."""
+    last = sequence.size
+    first, second, third = (float(sequence[max(last // share, 1) - 1]) for share in (4, 2, 1))
+    if not all(map(math.isfinite, (first, second, third))):
+        return third, math.inf
+    limit, error = aitken(first, second, third)
+    steps = abs(second - first), abs(third - second)
+    if error == math.inf:  # two steps that grow may be small all the same
+        return third, 2.0 * sum(steps)
+    return limit, max(error, steps[1], steps[0] / 2.0)
