@@ -36,7 +36,7 @@ class Tail:
     @property
     def n(self) -> int:
         """Replicas, 0 without noise."""
-        return self.left_out.shape[0]
+        return len(self.left_out)
 
     def log_stderr(self) -> Floats:
         """Jackknife standard errors of log S_ℓ, 0 without noise."""
@@ -65,10 +65,13 @@ def tail_at(values: xr.DataArray, floor: float) -> Tail:
         raise ValueError(f"{values.name} must have 2 replicas or more to tell an error, got {n}")
     mean, total = samples.mean(axis=0), samples.sum(axis=0)
     stderr = samples.std(axis=0, ddof=1) / math.sqrt(n)
-    left_out = np.maximum((total - samples) / (n - 1), 0.0)
-    falls = (np.diff(left_out, axis=1, prepend=math.inf) < 0.0).all(axis=0)
-    seen = _leading((mean > SEEN * stderr) & (mean >= floor) & (left_out > 0.0).all(axis=0) & falls)
-    return Tail(log_S=np.log(mean[:seen]), left_out=np.log(left_out[:, :seen]))
+    with np.errstate(divide="ignore"):
+        log_S, left_out = np.log(mean), np.log(np.maximum((total - samples) / (n - 1), 0.0))
+    clear = np.asarray(mean > SEEN * stderr) & (mean >= floor)
+    seen = _leading(clear & np.isfinite(left_out).all(axis=0))
+    log_S, left_out = log_S[:seen], left_out[:, :seen]
+    seen = _leading((np.diff(np.vstack([log_S, left_out]), axis=1, prepend=math.inf) < 0.0).all(axis=0))
+    return Tail(log_S=log_S[:seen], left_out=left_out[:, :seen])
 
 
 def tails_of(source: Source, given: Mapping[str, Any], floor: float) -> xr.DataArray:

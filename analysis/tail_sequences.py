@@ -21,8 +21,8 @@ NEAR_GEOMETRIC, SHARP_POWER, NEAR_POWER = 0.05, 0.05, 0.01
 SHRINKS = 0.5
 #: Differences below this are rounding.
 ROUNDING = 1e-9
-#: Ratio of successive steps from which on a sequence does not count as convergent.
-_DIVERGENT = 0.9
+#: Ratio of successive steps that extrapolation goes up to; beyond it a sequence does not count as convergent.
+_SLOWEST = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Sequences:
     power
         1/(1/Δ_{ℓ+1} − 1/Δ_ℓ) → γ, shape (L − 2,): exact for Δ_ℓ = γ/(ℓ + a), whatever the shift a.
     index
-        κ_ℓ = d log Δ/d log ℓ, shape (L − 2,): → −1 for a power law, 0 for a geometric tail, else like ℓ log r.
+        κ_ℓ = d log Δ/d log ℓ, shape (L − 2,): → −1 for a power law, 0 for a geometric tail, or ~ ℓ log r.
     """
 
     steps: Floats
@@ -106,9 +106,9 @@ def candidates(log_S: Floats) -> tuple[Candidate, ...]:
 
 
 def aitken(first: float, second: float, third: float) -> tuple[float, float]:
-    """Return the limit of a sequence whose steps shrink by a constant factor, and its distance from the third.
+    """Return the limit of a sequence whose steps shrink by a constant factor, and how uncertain that is.
 
-    The distance is inf where the steps do not shrink.
+    The uncertainty is what extrapolation adds, and twice the steps besides where they do not shrink by 0.8.
 
     Examples
     --------
@@ -118,17 +118,18 @@ def aitken(first: float, second: float, third: float) -> tuple[float, float]:
     before, last = second - first, third - second
     if abs(last) <= ROUNDING * abs(third):
         return third, abs(last)
-    if abs(last) >= _DIVERGENT * abs(before):
-        return third, math.inf
-    limit = third + last * last / (before - last)
-    return limit, max(abs(limit - third), abs(last) if last * before < 0.0 else 0.0)
+    shrinks = abs(last) <= _SLOWEST * abs(before)
+    factor = last / before if shrinks else math.copysign(_SLOWEST, last * before)
+    added = last * factor / (1.0 - factor)
+    error = max(abs(added), abs(last) if factor < 0.0 else 0.0)
+    return third + added, error if shrinks else error + 2.0 * (abs(before) + abs(last))
 
 
 def _double_exponential(found: Sequences) -> Candidate:
     growth = found.growth
     rate, error = aitken(*growth[-3:].tolist())
-    # Neighbouring time scales overlap by a power of S_ℓ/S_{ℓ−1} that is unknown: its square root is assumed.
-    overlap = (rate - 1.0) * math.sqrt(float(found.ratio[-1]))
+    # Neighbouring time scales overlap by a power of S_ℓ/S_{ℓ−1} that is unknown: twice its square root here.
+    overlap = 2.0 * abs(rate - 1.0) * math.sqrt(float(found.ratio[-1]))
     error = max(error, _drift(growth), overlap, ROUNDING * rate)
     slack = min(rate - error - 1.0 - ROUNDING, 1.0 - float(found.ratio[-1]) / SEPARATED)
     return Candidate(regime="double_exponential", rate=rate, error=error, slack=slack)
@@ -169,7 +170,4 @@ def _over_scales(sequence: Floats) -> tuple[float, float]:
     if not all(map(math.isfinite, (first, second, third))):
         return third, math.inf
     limit, error = aitken(first, second, third)
-    steps = abs(second - first), abs(third - second)
-    if error == math.inf:  # two steps that grow may be small all the same
-        return third, 2.0 * sum(steps)
-    return limit, max(error, steps[1], steps[0] / 2.0)
+    return limit, max(error, abs(third - second), abs(second - first) / 2.0)

@@ -82,9 +82,9 @@ def predict_tail(*, d: int, lam: float, G: str | Law, fraction: float = 1.0) -> 
 
           ρ = λ^β c K^{β−1} E[Y^{1−β}]/(β−1),   E[Y^s] = Γ(1+s) Π_{i≥1} (1 − q^{i+s})/(1 − q^i).
 
-    A share p < 1, or d = 1, leaves a uniform stream of rate μ = λ(1−p), or λ, which rules the tail: γ = β − 1,
-    or for exponential and lighter laws ρ = μ/(μ+θ), ∫ e^{θa} Ḡ(a) da = 1/μ. Other laws, as the lognormal, give
-    neither. A law whose tail exponent is not known counts as lighter than any power.
+    A share p < 1, or d = 1, leaves a uniform stream of rate μ = λ(1−p), or λ, which rules the tail:
+    γ = β − 1, or for exponential and lighter laws ρ = μ/(μ+θ), ∫ e^{θa} Ḡ(a) da = 1/μ. Other laws, as the
+    lognormal, give neither. A law whose tail exponent is not known counts as lighter than any power.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How the queue-length tail decays, on the levels the data can see: double exponential, geometric or power."""
+"""How the tail of queue lengths decays on the levels the data can see, and what theory says of it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from analysis.tail_data import Source
 
 INCONCLUSIVE, UNKNOWN = "inconclusive", "unknown"
+#: Rates that a regime may have.
+_POSSIBLE = {"double_exponential": (1.0, math.inf), "geometric": (0.0, 1.0), "power": (0.0, math.inf)}
 _WORDS = {"double_exponential": "double exponential", "geometric": "geometric", "power": "power law"}
 _DESCRIBED = {
     "regime": "regime of the tail, or inconclusive",
@@ -110,9 +112,9 @@ def classify_tail(
     Notes
     -----
     `analysis.tail_sequences.candidates` tells the sequences, their limits and the criterion. Replicas are
-    averaged (batches first), and the errors of rate and criterion taken by the jackknife over them; a level is
-    seen where the mean exceeds ten standard errors, and a criterion has to hold by the t quantile of its own
-    error. A verdict needs exactly one regime that passes.
+    averaged (batches first), and the errors of rate and criterion taken by the jackknife over them; a level
+    is seen where the mean exceeds ten standard errors, and a criterion has to hold by the t quantile of its
+    own error. A verdict needs exactly one regime that passes.
 
     Examples
     --------
@@ -167,7 +169,7 @@ def tail_table(fits: xr.Dataset) -> Iterator[TailFit]:
 
 def judge(tail: Tail, prediction: TailPrediction | None) -> dict[str, Any]:
     """Variables of one row."""
-    passed = [(one, spread) for one, spread, slack in _trial(tail) if slack >= 0.0]
+    passed = [(one, spread, half) for one, spread, half, slack in _trial(tail) if slack >= 0.0]
     depth = tail.log_S.size
     row: dict[str, Any] = {
         "regime": INCONCLUSIVE, "rate": math.nan, "rate_lo": math.nan, "rate_hi": math.nan,
@@ -177,8 +179,7 @@ def judge(tail: Tail, prediction: TailPrediction | None) -> dict[str, Any]:
         "predicted_rate": prediction.rate if prediction else math.nan,
     }  # fmt: skip
     if len(passed) == 1:
-        ((one, spread),) = passed
-        half = one.error + _quantile(tail.n) * spread
+        one, spread, half = passed[0]
         row |= {"regime": one.regime, "rate": one.rate, "rate_stderr": spread}
         row |= {"rate_lo": one.rate - half, "rate_hi": one.rate + half}
     else:
@@ -188,16 +189,22 @@ def judge(tail: Tail, prediction: TailPrediction | None) -> dict[str, Any]:
     return row
 
 
-def _trial(tail: Tail) -> Iterator[tuple[Candidate, float, float]]:
-    """Yield each candidate with the standard error of its rate, and its slack less what noise may explain."""
+def _trial(tail: Tail) -> Iterator[tuple[Candidate, float, float, float]]:
+    """Yield each candidate with the standard error and half the interval of its rate, and its slack left.
+
+    That is the slack less what noise may explain, or less if the interval holds rates of another regime.
+    """
     without = [candidates(log_S) for log_S in tail.left_out]
+    quantile = _quantile(tail.n)
     for place, one in enumerate(candidates(tail.log_S)):
-        if not tail.n:
-            yield one, 0.0, one.slack
-            continue
-        spread = jackknife(np.array([each[place].rate for each in without]))
-        noise = _quantile(tail.n) * jackknife(np.array([each[place].slack for each in without]))
-        yield one, spread, one.slack - noise
+        spread = noise = 0.0
+        if tail.n:
+            spread = jackknife(np.array([each[place].rate for each in without]))
+            noise = jackknife(np.array([each[place].slack for each in without]))
+        half = one.error + quantile * spread
+        low, high = _POSSIBLE[one.regime]
+        inside = min(one.rate - half - low, high - one.rate - half)
+        yield one, spread, half, min(one.slack - quantile * noise, inside)
 
 
 def _quantile(n: int) -> float:
@@ -235,7 +242,7 @@ def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None
 
 
 def _beyond(log_S: Floats, needed: int) -> str:
-    """Say how deep to look, and what is there if the last steps go on like 1/ℓ or like a geometric series."""
+    """Say how deep to look, and what is there if the steps go on like 1/ℓ or like a geometric series."""
     depth = log_S.size
     if depth < 3:
         return f": look as deep as level {needed}"
@@ -243,9 +250,10 @@ def _beyond(log_S: Floats, needed: int) -> str:
     slow = float(log_S[-1] - steps[-1] * depth * math.log(needed / depth))
     growth = max(float(steps[-1] / steps[-2]), 1.0)
     fast = float(log_S[-1] - steps[-1] * sum(growth**j for j in range(1, needed - depth + 1)))
+    last, slow_S, fast_S = map(power_of_e, (float(log_S[-1]), slow, fast))
     return (
-        f" (S = {power_of_e(float(log_S[-1]))}): look as deep as level {needed}, where S is {power_of_e(slow)} "
-        f"if it goes on as a power law, {power_of_e(fast)} if as a double exponential"
+        f" (S = {last}): look as deep as level {needed}, where S is {slow_S} if it goes on as a power law, "
+        f"{fast_S} if its steps go on growing as the last"
     )
 
 
