@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,8 +54,8 @@ def tail_at(values: xr.DataArray, floor: float) -> Tail:
     if values.name == "log_S":
         log_S = values.values.astype(np.float64)
         low = math.log(floor) if floor > 0.0 else -math.inf
-        seen = _leading(np.isfinite(log_S) & (log_S >= low) & (np.diff(log_S, prepend=math.inf) < 0.0))
-        return Tail(log_S=log_S[:seen], left_out=np.empty((0, seen)))
+        log_S = log_S[: _leading(np.isfinite(log_S) & (log_S >= low))]
+        return _falling(Tail(log_S=log_S, left_out=np.empty((0, log_S.size))))
     samples = values.transpose("replica", "level").values.astype(np.float64)
     samples = samples[~np.isnan(samples).any(axis=1)]
     n = samples.shape[0]
@@ -69,9 +69,7 @@ def tail_at(values: xr.DataArray, floor: float) -> Tail:
         log_S, left_out = np.log(mean), np.log(np.maximum((total - samples) / (n - 1), 0.0))
     clear = np.asarray(mean > SEEN * stderr) & (mean >= floor)
     seen = _leading(clear & np.isfinite(left_out).all(axis=0))
-    log_S, left_out = log_S[:seen], left_out[:, :seen]
-    seen = _leading((np.diff(np.vstack([log_S, left_out]), axis=1, prepend=math.inf) < 0.0).all(axis=0))
-    return Tail(log_S=log_S[:seen], left_out=left_out[:, :seen])
+    return _falling(Tail(log_S=log_S[:seen], left_out=left_out[:, :seen]))
 
 
 def tails_of(source: Source, given: Mapping[str, Any], floor: float) -> xr.DataArray:
@@ -144,6 +142,13 @@ def jackknife(left_out: Floats) -> float:
     return math.sqrt((left_out.size - 1) * float(np.var(left_out)))
 
 
-def _leading(true: NDArray[np.bool_]) -> int:
+def _falling(tail: Tail) -> Tail:
+    """Keep the levels down to which S_ℓ decreases, whichever replica is left out."""
+    rows = np.vstack([tail.log_S, tail.left_out])
+    seen = _leading((np.diff(rows, axis=1, prepend=1.0) < 0.0).all(axis=0))
+    return Tail(log_S=tail.log_S[:seen], left_out=tail.left_out[:, :seen])
+
+
+def _leading(true: ArrayLike) -> int:
     """How many are true before the first that is not."""
     return int(np.argmin(np.append(true, False)))

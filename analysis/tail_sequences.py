@@ -19,6 +19,8 @@ SEPARATED = 0.1
 NEAR_GEOMETRIC, SHARP_POWER, NEAR_POWER = 0.05, 0.05, 0.01
 #: |κ| must shrink by this factor over the deeper half for a geometric tail.
 SHRINKS = 0.5
+#: Rates that a regime may have.
+POSSIBLE = {"double_exponential": (1.0, math.inf), "geometric": (0.0, 1.0), "power": (0.0, math.inf)}
 #: Differences below this are rounding.
 ROUNDING = 1e-9
 #: Ratio of successive steps that extrapolation goes up to; beyond it a sequence does not count as convergent.
@@ -27,12 +29,14 @@ _SLOWEST = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A regime on trial: the limit of its local rate, how uncertain that is, and the slack of its criterion.
+    """A regime on trial: its local rate at the deepest level, the limit of that, and its criterion's slack.
 
-    The levels support the regime where `slack` ≥ 0.
+    `error` is how uncertain the limit `rate` is without noise, what extrapolation adds to `local` included.
+    The levels support the regime where `slack` ≥ 0 and the interval of the rate lies within `POSSIBLE`.
     """
 
     regime: str
+    local: float
     rate: float
     error: float
     slack: float
@@ -89,7 +93,7 @@ def candidates(log_S: Floats) -> tuple[Candidate, ...]:
     since their errors fall like a power of 1/ℓ. Its uncertainty is the largest of what the extrapolation adds
     and of the drift over the deeper half of the levels. The criteria:
 
-    - double exponential: r less its uncertainty exceeds 1, and S_L/S_{L−1} ≤ 0.1;
+    - double exponential: S_L/S_{L−1} ≤ 0.1, and r exceeds 1 by more than its uncertainty;
     - geometric: |κ| ≤ 0.05 over the deeper half of the levels, and halved over it;
     - power: κ and γ are uncertain by at most 0.05 and 5 %, and κ's limit is −1 within that (or 0.01).
 
@@ -131,8 +135,10 @@ def _double_exponential(found: Sequences) -> Candidate:
     # Neighbouring time scales overlap by a power of S_ℓ/S_{ℓ−1} that is unknown: twice its square root here.
     overlap = 2.0 * abs(rate - 1.0) * math.sqrt(float(found.ratio[-1]))
     error = max(error, _drift(growth), overlap, ROUNDING * rate)
-    slack = min(rate - error - 1.0 - ROUNDING, 1.0 - float(found.ratio[-1]) / SEPARATED)
-    return Candidate(regime="double_exponential", rate=rate, error=error, slack=slack)
+    slack = 1.0 - float(found.ratio[-1]) / SEPARATED
+    return Candidate(
+        regime="double_exponential", local=float(growth[-1]), rate=rate, error=error, slack=slack
+    )
 
 
 def _geometric(found: Sequences) -> Candidate:
@@ -143,7 +149,7 @@ def _geometric(found: Sequences) -> Candidate:
     most, last = float(half.max()), float(half[-1])
     shrunk = SHRINKS - last / most if most > ROUNDING else SHRINKS
     slack = min(1.0 - most / NEAR_GEOMETRIC, shrunk)
-    return Candidate(regime="geometric", rate=rate, error=error, slack=slack)
+    return Candidate(regime="geometric", local=float(ratio[-1]), rate=rate, error=error, slack=slack)
 
 
 def _power(found: Sequences) -> Candidate:
@@ -155,7 +161,7 @@ def _power(found: Sequences) -> Candidate:
         (max(doubt, NEAR_POWER) - abs(index + 1.0)) / SHARP_POWER,
         1.0 - error / (SHARP_POWER * abs(rate)),
     )
-    return Candidate(regime="power", rate=rate, error=error, slack=slack)
+    return Candidate(regime="power", local=float(found.power[-1]), rate=rate, error=error, slack=slack)
 
 
 def _drift(sequence: Floats) -> float:

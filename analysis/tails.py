@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from analysis.rates import CONFIDENCE
 from analysis.tail_data import ROW, Tail, jackknife, tail_at, tails_of
-from analysis.tail_sequences import LEAST_LEVELS, Candidate, Floats, candidates
+from analysis.tail_sequences import LEAST_LEVELS, POSSIBLE, Candidate, Floats, candidates
 from analysis.tail_theory import REGIMES, TailPrediction, predict_tail
 from sweep.laws import Law
 
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from analysis.tail_data import Source
 
 INCONCLUSIVE, UNKNOWN = "inconclusive", "unknown"
-#: Rates that a regime may have.
-_POSSIBLE = {"double_exponential": (1.0, math.inf), "geometric": (0.0, 1.0), "power": (0.0, math.inf)}
 _WORDS = {"double_exponential": "double exponential", "geometric": "geometric", "power": "power law"}
 _DESCRIBED = {
     "regime": "regime of the tail, or inconclusive",
     "rate": "r, ρ or γ of the regime: log 1/S_ℓ ~ r^ℓ, S_ℓ ~ ρ^ℓ or S_ℓ ~ ℓ^(−γ)",
     "rate_lo": "lower end of the interval of the rate",
     "rate_hi": "upper end of the interval of the rate",
-    "rate_stderr": "standard error of the rate from replicas, 0 for a tail without noise",
+    "rate_stderr": "standard error of the rate at the deepest level, from replicas; 0 without noise",
     "depth": "levels the data can see",
     "log_S_depth": "log S_ℓ at the deepest level seen",
     "depth_needed": "levels to look at for a verdict, at least; as many as seen where there is one",
@@ -112,9 +110,9 @@ def classify_tail(
     Notes
     -----
     `analysis.tail_sequences.candidates` tells the sequences, their limits and the criterion. Replicas are
-    averaged (batches first), and the errors of rate and criterion taken by the jackknife over them; a level
-    is seen where the mean exceeds ten standard errors, and a criterion has to hold by the t quantile of its
-    own error. A verdict needs exactly one regime that passes.
+    averaged (batches first), and the errors of local rate and criterion taken by the jackknife over
+    them; a level is seen where the mean exceeds ten standard errors, and a criterion has to hold by the t
+    quantile of its own error. A verdict needs exactly one regime that passes.
 
     Examples
     --------
@@ -199,10 +197,11 @@ def _trial(tail: Tail) -> Iterator[tuple[Candidate, float, float, float]]:
     for place, one in enumerate(candidates(tail.log_S)):
         spread = noise = 0.0
         if tail.n:
-            spread = jackknife(np.array([each[place].rate for each in without]))
+            # Extrapolation amplifies noise without end; what it adds is part of `error` already.
+            spread = jackknife(np.array([each[place].local for each in without]))
             noise = jackknife(np.array([each[place].slack for each in without]))
         half = one.error + quantile * spread
-        low, high = _POSSIBLE[one.regime]
+        low, high = POSSIBLE[one.regime]
         inside = min(one.rate - half - low, high - one.rate - half)
         yield one, spread, half, min(one.slack - quantile * noise, inside)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sweep import __version__
-from sweep.errors import EngineError, LockError, SpecError, StoreError
+from sweep.errors import EngineError, LockError, MismatchError, SpecError, StoreError
 
 if TYPE_CHECKING:
     from sweep.driver import Progress, Summary
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
 #: Failed cells that are named one by one.
 _NAMED = 20
+#: Compiled kernels are loaded in the driver, then in each worker.
+_STARTUP_SECONDS = 6.0
 
 app = typer.Typer(
     name="sweep",
@@ -49,7 +51,7 @@ def main() -> NoReturn:
         app()  # leaves by SystemExit, usage errors with 2
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except (SpecError, ValueError) as error:
+    except (SpecError, MismatchError, ValueError) as error:
         code = _fail(error, BAD_INPUT)
     except (LockError, StoreError, EngineError, OSError) as error:
         code = _fail(error, TROUBLE)
@@ -81,7 +83,9 @@ def run(
     spec: SpecFile,
     store: Annotated[Path, typer.Option(help="Directory of the store; made if absent.")],
     engine: Annotated[str, typer.Option(help="serial, local or ray.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors [default: CPUs].")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes or actors; by default the CPUs.")
+    ] = None,
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
 ) -> None:
     """Compute what the store lacks; the same command again resumes."""
@@ -153,8 +157,10 @@ def _plan_table(spec: SweepSpec, plan: Plan, workers: int) -> Table:
     table.add_row("limits to solve", f"{len(plan.missing_limits)} of {len(plan.limits)}")
     table.add_row("replicas", f"{plan.missing_replicas} to compute, {stored} stored")
     table.add_row("batches", f"{len(plan.batches)}")
-    table.add_row("time", f"about {_duration(plan.seconds / workers)} on {workers} workers")
-    if plan.distance_seconds > 0.0:
+    table.add_row(
+        "time", f"about {_duration(_STARTUP_SECONDS + plan.seconds / workers)} on {workers} workers"
+    )
+    if spec.snapshots.size and plan.batches:
         share = plan.distance_seconds / plan.seconds
         table.add_row("distances", f"about {share:.0%} of that, at {spec.snapshots.size} snapshots")
     table.add_row("memory", f"about {_size(plan.memory)} a worker")
@@ -183,6 +189,8 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
+    from sweep.driver import STARTING
+
     bars = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -195,7 +203,10 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     last_line = [0.0]
 
     def show(state: Progress) -> None:
-        detail = f"{state.replicas_done}/{state.replicas_total} replicas  {state.rate:.1f}/s"
+        if state.limits_done < state.limits_total or state.last == STARTING:
+            detail = f"starting workers; {state.limits_done}/{state.limits_total} limits solved"
+        else:
+            detail = f"{state.replicas_done}/{state.replicas_total} replicas  {state.rate:.1f}/s"
         if state.seconds_left is not None:
             detail += f"  {_duration(state.seconds_left)} left"
         if state.failed:

@@ -23,6 +23,8 @@ from sweep.work import warm_up
 #: A share of the run's time may go into refreshing results.nc while it goes on.
 _REFRESH_SHARE = 0.05
 _REFRESH_SECONDS = 30.0
+#: What `Progress.last` says before the first task is done.
+STARTING = "starting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,7 @@ class _Driver:
 
     def work_through(self, outcomes: Any) -> None:
         """Store every outcome; on an interrupt, what is stored is still put into results.nc."""
-        self._report("starting")
+        self._report(STARTING)
         try:
             for outcome in outcomes:
                 self._keep(outcome)

@@ -19,6 +19,10 @@ class StoreError(Exception):
     """The store cannot be used as asked: it is damaged, of another sweep, or not a store at all."""
 
 
+class MismatchError(StoreError):
+    """What was named is no store, or one of another sweep: bad input, not trouble with the disk."""
+
+
 class LockError(StoreError):
     """Another live process writes to the store; `owner` names it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import (
     Field,
     Strict,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -105,15 +107,27 @@ class Run(_Table):
             return tuple(check_times(value).tolist())
         return _as_value_error(lambda: check_count("times", value, least=2, most=10**6))
 
-    @model_validator(mode="after")
-    def _grids_lie_within_the_horizon(self) -> Run:
-        if isinstance(self.times, tuple) and self.times[-1] > self.horizon:
-            raise ValueError(
-                f"times must not be later than the horizon {self.horizon:g}, got {self.times[-1]:g}"
-            )
-        last = self.times[-1] if isinstance(self.times, tuple) else self.horizon
-        check_ages(self.ages, check_snapshots(self.snapshots, last))
-        return self
+    @field_validator("times", mode="after")
+    @classmethod
+    def _times_lie_within_the_horizon(cls, times: Any, info: ValidationInfo) -> Any:
+        horizon = info.data.get("horizon", math.inf)
+        if isinstance(times, tuple) and times[-1] > horizon:
+            raise ValueError(f"times must not be later than the horizon {horizon:g}, got {times[-1]:g}")
+        return times
+
+    @field_validator("snapshots", mode="after")
+    @classmethod
+    def _snapshots_lie_within_the_times(cls, snapshots: Any, info: ValidationInfo) -> Any:
+        times = info.data.get("times")
+        last = times[-1] if isinstance(times, tuple) else info.data.get("horizon", math.inf)
+        check_snapshots(snapshots, last)
+        return snapshots
+
+    @field_validator("ages", mode="after")
+    @classmethod
+    def _ages_increase(cls, ages: Any) -> Any:
+        check_ages(ages, np.empty(0))
+        return ages
 
 
 class SweepSpec(_Table):

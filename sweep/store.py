@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.disk import TEMPORARY, write_file, writing
-from sweep.errors import StoreError
+from sweep.errors import MismatchError, StoreError
 from sweep.lock import LOCK_FILE, StoreLock, lock_owner
 from sweep.provenance import provenance_text
 from sweep.seeds import NUMBERS_VERSION
@@ -128,7 +128,7 @@ class Store:
             content = json.loads((root / FRAME_FILE).read_text(encoding="utf-8"))
             found, numbers, frame = content["format"], content["numbers_version"], dict(content["frame"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(
+            raise MismatchError(
                 f"{root} is not a sweep store ({type(error).__name__} in {FRAME_FILE}): "
                 "give the directory named as --store of `sweep run`"
             ) from error
@@ -194,7 +194,7 @@ class Store:
         names = [name for name in {**self.frame, **asked} if self.frame.get(name) != asked.get(name)]
         if names:
             changes = [f"{name} {_difference(self.frame.get(name), asked.get(name))}" for name in names]
-            raise StoreError(
+            raise MismatchError(
                 f"store {self.path} was made with {'; '.join(changes)}: give a new --store, or set it back"
             )
 

@@ -73,9 +73,9 @@ def test_status_counts_what_is_stored(finished):
     assert "small: 1 of 1 cells done, 2 of 2 replicas" in ended.stdout
 
 
-def test_status_of_something_else_ends_with_3(tmp_path):
+def test_status_of_something_else_ends_with_2(tmp_path):
     ended = command("status", tmp_path)
-    assert ended.returncode == 3
+    assert ended.returncode == 2
     assert "not a sweep store" in ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -122,12 +122,12 @@ def test_a_name_may_hold_brackets_and_a_terminal_may_lack_letters(tmp_path):
     assert "[/red] ? [bold]: 1 of 1 cells done" in ended.stdout
 
 
-def test_a_changed_frame_ends_with_3_and_a_cure(finished, tmp_path):
+def test_a_changed_frame_ends_with_2_and_a_cure(finished, tmp_path):
     folder, _ = finished
     ended = command(
         "run", toml(tmp_path, **SMALL, horizon=5.0), "--store", folder / "store", "--engine", "serial"
     )
-    assert ended.returncode == 3
+    assert ended.returncode == 2
     assert "horizon" in ended.stderr
     assert "--store" in ended.stderr
 

@@ -155,8 +155,8 @@ def test_a_fault_is_named_with_its_value(path, value, text):
 
 
 def test_every_fault_is_listed_at_once():
-    lines = faults(changed(**{"grid.N": [0, 20], "run.replicas": -1, "study": "x", "run.levls": 3}))
-    assert len(lines) == 4
+    bad = {"grid.N": [0, 20], "run.replicas": -1, "study": "x", "run.levls": 3, "run.snapshots": [9.0]}
+    assert len(faults(changed(**bad))) == 5
 
 
 def test_missing_tables_are_named():
