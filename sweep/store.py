@@ -200,13 +200,7 @@ class Store:
 
     @property
     def layout_text(self) -> str:
-        """The layout of the cube as last run, JSON.
-
-        Raises
-        ------
-        StoreError
-            There is none yet.
-        """
+        """The layout of the cube as last run, JSON; StoreError if there is none yet."""
         try:
             return (self.path / LAYOUT_FILE).read_text(encoding="utf-8")
         except OSError as error:

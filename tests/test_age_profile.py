@@ -106,7 +106,7 @@ def test_the_invariant_state_as_arrays_is_nearly_the_invariant_state() -> None:
 
 
 def test_a_state_is_a_value_with_a_key() -> None:
-    again = AgeProfile(np.array(STATE.ages), [list(row) for row in STATE.cdf], STATE.atoms)  # type: ignore
+    again = AgeProfile(np.array(STATE.ages), [list(row) for row in STATE.cdf], STATE.atoms)
     assert again == STATE
     assert hash(again) == hash(STATE)
     other = AgeProfile(STATE.ages, STATE.cdf)

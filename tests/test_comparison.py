@@ -8,6 +8,7 @@ import pytest
 from sweep.cell import Cell
 from sweep.comparison import compare, knots, limit_error, measures
 from sweep.distances import Atoms, prohorov_between, residual_norm
+from sweep.fluid.transient import solve
 from sweep.network.simulate import run_path
 from sweep.work import solve_limit
 
@@ -81,6 +82,24 @@ def test_knots_hold_the_places_where_a_density_may_jump():
     assert np.all(np.diff(ages) > 0)
     for age in (0.5, 1.5, 4.0 - 0.5, 4.0 - 1.5, 0.75 - 0.5, 0.75, 4.0):
         assert np.min(np.abs(ages - age)) == 0.0, age
+
+
+def test_a_snapshot_may_come_after_the_last_stored_time():
+    cell = Cell(N=40, d=2, lam=0.9, G="exponential")
+    ages, late = np.array([0.0, 1.0, math.inf]), np.array([1.5])
+    short, long = np.array([0.5, 1.0]), np.array([0.5, 1.0, 1.5])
+    paths = [
+        run_path(cell, times=times, seed=1, replica=0, levels=3, snapshots=late).arrays(ages)
+        for times in (short, long)
+    ]
+    assert np.array_equal(paths[0]["nu_cdf"], paths[1]["nu_cdf"])
+    assert np.array_equal(paths[0]["nu_cdf"][0, :, -1], paths[1]["S"][-1])
+    limits = [
+        solve(cell.limit, times=times, levels=3, snapshots=late, ages=ages, tolerance=1e-8)
+        for times in (short, long)
+    ]
+    assert np.allclose(limits[0]["nu_cdf"], limits[1]["nu_cdf"], rtol=0, atol=1e-7)
+    assert np.allclose(limits[0]["nu_cdf"][0, :, -1], limits[1]["S"][-1], rtol=0, atol=1e-7)
 
 
 def test_without_snapshots_only_queue_lengths_are_compared():

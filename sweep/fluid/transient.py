@@ -214,7 +214,7 @@ def solve_characteristics(
     AccuracyError
         The tolerance was not reached within the work allowed.
     """
-    horizon = float(times[-1]) or 1.0
+    horizon = max([float(times[-1]), *snapshots.tolist()]) or 1.0
     mesh = plan_mesh(limit, horizon, [*times.tolist(), *snapshots.tolist()], between=snapshots.size > 0)
     readout, error = refine(limit, start, mesh, times, shown, snapshots, tolerance)
     found = {

@@ -219,7 +219,7 @@ def run_path(
         A start that N servers cannot take exactly.
     """
     lengths0 = cell.initial.lengths(cell.N)
-    rules = state.make_rules(cell, float(times[-1]), widen=levels is None)
+    rules = state.make_rules(cell, max([float(times[-1]), *snapshots.tolist()]), widen=levels is None)
     supply = Supply(cell, seed, replica, block or _block(cell, rules.end))
     draws, scratch = supply.draws, state.make_scratch(cell.N, cell.d)
     clock, bins, watch = state.make_clock(draws), state.make_bins(times), state.make_watch(cell.N, snapshots)
