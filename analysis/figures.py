@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from analysis.rates import RateFit, fit_rate, points_of, rate_table, replicas_of, signed
+from analysis.quantities import points_of, replicas_of
+from analysis.rates import RateFit, fit_replicas, rate_table, signed
 from analysis.regression import Point
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.rates import Source
+    from analysis.quantities import Source
 
 #: Colour, marker and dash pattern.
 Style: TypeAlias = tuple[str, str, str | tuple[int, tuple[int, ...]]]
@@ -94,10 +95,27 @@ def rate_figure(tree: Source, quantity: str = "S_sup", statistic: str = "mean") 
     >>> rate_figure(xr.Dataset({"S_sup": distance})).axes[0].get_xlabel()
     'number of servers $N$'
     """
+    return replicas_figure(replicas_of(tree, quantity), statistic)
+
+
+def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") -> Figure:
+    """Draw what `analysis.quantities.replicas_of` returns, at one value of every axis but those of a row.
+
+    Parameters
+    ----------
+    values
+        Distances over (N, d, lam, G, replica).
+    statistic, sizes
+        As `analysis.fit_rate`; all N are drawn, lines run through those that were fitted.
+
+    Raises
+    ------
+    ValueError
+        As `rate_figure`.
+    """
     from matplotlib.figure import Figure
 
-    values = replicas_of(tree, quantity)
-    series = _series(values.to_dataset(name=quantity), quantity, statistic)
+    series = _series(values, statistic, sizes)
     varying = [axis for axis in _AXES if len({getattr(one.row, axis) for one in series}) > 1]
     outer = _panel_axes(series, varying)
     inner = [axis for axis in varying if axis not in outer]
@@ -142,9 +160,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _series(network: xr.Dataset, quantity: str, statistic: str) -> list[_Series]:
-    rows = rate_table(fit_rate(network, quantity, statistic))
-    values = network[quantity]
+def _series(values: xr.DataArray, statistic: str, sizes: str) -> list[_Series]:
+    rows = rate_table(fit_replicas(values, statistic, sizes=sizes))
     places = itertools.product(*(range(values.sizes[axis]) for axis in _AXES))
     found = (
         _Series(row=row, points=tuple(points_of(values, place, statistic)))
@@ -186,9 +203,11 @@ def _draw(
         axes.errorbar(N, value, yerr=error, fmt="none", ecolor=colour, capsize=3, zorder=3)
         axes.plot(N, value, linestyle="none", marker=marker, zorder=4, **look)
         if one.row.n:
+            fitted = N[one.row.N_min <= N]
             axes.plot(
-                N, one.row.constant * N**one.row.exponent, color=colour, linestyle=dashes, linewidth=1.4
-            )
+                fitted, one.row.constant * fitted**one.row.exponent,
+                color=colour, linestyle=dashes, linewidth=1.4,
+            )  # fmt: skip
         axes.plot(
             [], [], marker=marker, linestyle=dashes if one.row.n else "none", linewidth=1.4,
             label=one.legend(inner), **look,

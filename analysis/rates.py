@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from analysis.regression import STATISTICS, Point, PowerLaw, fit_power_law, summarise
+from analysis.quantities import ROW, points_of, replicas_of
+from analysis.rate_models import CONFIDENCE, MODELS, SIZES, fit_row
+from analysis.regression import STATISTICS
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    Source: TypeAlias = xr.DataTree | xr.Dataset | str | os.PathLike[str]
+    from analysis.quantities import Source
 
-#: Probability that an interval covers the exponent.
-CONFIDENCE = 0.95
+__all__ = ["CONFIDENCE", "RateFit", "fit_rate", "fit_replicas", "rate_table", "signed"]
 
 METHOD = (
-    "statistic over replicas = constant · N^exponent by weighted least squares of its logarithms, corrected "
+    "{model} by weighted least squares{of_logarithms}, corrected "
     "for bias, with delta-method variances; relative variances pooled over N (t interval and F test, as "
     "many degrees of freedom as replicas less values of N) unless Bartlett's test, corrected for kurtosis, "
     "rejects their equality at 1 %, then one variance per N (Kenward–Roger interval, Johansen's Welch–James "
-    "test)"
+    "test){selection}"
 )
 
-_ROW = ("d", "lam", "G")
+_MODEL_TEXT = {
+    "power": ("statistic over replicas = constant · N^exponent", " of its logarithms"),
+    "two-term": ("statistic over replicas = sum of coefficient · N^term", ""),
+}
+_SELECTION = "; smallest N left out one by one while the lack-of-fit test rejects at 5 % and 3 or more remain"
 _PERCENT = f"{100 * CONFIDENCE:.0f} %"
-_EMPTY = {"n": 0}  # every other variable is NaN where nothing could be fitted
+_WHOLE = ("n", "dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +43,8 @@ class RateFit:
     """The fitted power law of one (d, lam, G): statistic = constant · N^exponent.
 
     `exponent_lo` and `exponent_hi` bound the 95 % interval, `p_value` is that of the lack of fit (NaN with
-    two N, which any line fits), `n` counts the replicas used at all N. Where nothing could be fitted n is 0.
+    two N, which any line fits), `n` counts the replicas used at all N, of which `N_min` is the smallest after
+    `dropped` were left out. Where nothing could be fitted n is 0.
 
     Examples
     --------
@@ -59,6 +65,8 @@ class RateFit:
     constant_stderr: float
     p_value: float
     n: int
+    N_min: float = math.nan
+    dropped: int = 0
 
     def __str__(self) -> str:
         if self.n == 0:
@@ -66,8 +74,11 @@ class RateFit:
         interval = f"{_PERCENT} {signed(self.exponent_lo)} … {signed(self.exponent_hi)}"
         return (
             f"exponent {signed(self.exponent)} ± {self.exponent_stderr:.3f} ({interval}), "
-            f"{self._lack_of_fit()}, {self.n} replicas"
+            f"{self._lack_of_fit()}, {self.n} replicas{self._selection()}"
         )
+
+    def _selection(self) -> str:
+        return f", N ≥ {self.N_min:.0f} ({self.dropped} smaller left out)" if self.dropped else ""
 
     def _lack_of_fit(self) -> str:
         if math.isnan(self.p_value):
@@ -80,31 +91,51 @@ def signed(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
 
 
-def fit_rate(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> xr.Dataset:
-    """Fit statistic = constant · N^exponent for every (d, lam, G).
+def fit_rate(
+    tree: Source,
+    quantity: str = "S_sup",
+    statistic: str = "mean",
+    *,
+    model: str = "power",
+    sizes: str = "all",
+    terms: Sequence[float] = (-0.5, -1.0),
+) -> xr.Dataset:
+    """Fit a power of N, or a sum of two, to a distance from the limit for every (d, lam, G).
 
     Parameters
     ----------
     tree
         What `sweep.load` returns, its network group, or the path of a store.
     quantity
-        Variable of the network group over N and replica, positive; NaN where a replica is absent.
+        A distance stored in the network group (S_sup, d_S, d_P, V, …), positive; S, D, X or E for the
+        distance from the limit at every stored t, and S_sup_t, D_sup_t, X_sup_t, E_sup_t for its largest
+        over t.
     statistic
         "mean" or "rms" over the replicas of each N.
+    model
+        "power": constant · N^exponent. "two-term": a N^{p_1} + b N^{p_2} with the exponents `terms`.
+    sizes
+        "all" values of N, or "asymptotic": the smallest are left out one by one while the test of lack of fit
+        rejects at 5 % and three or more remain.
+    terms
+        Exponents p_1, p_2 of the model of two terms.
 
     Returns
     -------
     xarray.Dataset
         Over (d, lam, G) and what other axes the quantity has: `exponent`, `exponent_stderr`, `exponent_lo`,
         `exponent_hi` (dimensionless), `constant`, `constant_stderr` (units of the quantity), `p_value` of the
-        lack of fit, `n` replicas used. Values of N with a single replica are left out; a row with fewer than
-        two N is NaN with n = 0.
+        lack of fit, `n` replicas used, `N_min` the smallest N used, `dropped` how many N were left out,
+        `p_value_all` of the fit to all N. With two terms, instead of exponent and constant, `coefficient`,
+        `coefficient_stderr`, `coefficient_lo`, `coefficient_hi` over term, and `covariance` over term and
+        other_term. A row with fewer than two N of two replicas, or with no spread at all, is NaN with n = 0.
 
     Raises
     ------
     ValueError
-        An unknown quantity or statistic, a quantity without one of the axes N, d, lam, G and replica, values
-        that are not positive, replicas that are all equal, or no row that can be fitted.
+        An unknown quantity, statistic, model or choice of sizes, terms that are not two, a quantity without
+        one of the axes N, d, lam, G and replica, values that are not positive, replicas that are all equal, a
+        limit that is needed and absent, or no row that can be fitted.
     TypeError
         A tree that is none of the three.
 
@@ -112,9 +143,10 @@ def fit_rate(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> 
     -----
     With x̄ the mean and s² the variance of n replicas, Var log x̄ ≈ s²/(n x̄²) and E log x̄ lies s²/(2 n x̄²) low;
     with y = x² and ȳ its mean, Var log rms ≈ s_y²/(4 n ȳ²) and the bias is as large. Relative variances are
-    pooled over N where they agree. See `analysis.regression.fit_power_law` for interval and test. With
-    lognormal noise of equal relative spread the 95 % interval covers 94 to 95 % of the time for 2 to 32
-    replicas; with spreads that differ it needs about 32 replicas at each N.
+    pooled over N where they agree. See `analysis.least_squares` for interval and test. With lognormal noise
+    of equal relative spread the 95 % interval covers 94 to 95 % of the time for 2 to 32 replicas; with
+    spreads that differ it needs about 32 replicas at each N. Leaving out N by a test makes `p_value` what
+    the search stopped at, no longer uniform under a right model; `p_value_all` is.
 
     Examples
     --------
@@ -127,24 +159,64 @@ def fit_rate(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> 
     >>> print(row)
     exponent −0.500 ± 0.031 (95 % −0.632 … −0.368), lack of fit not testable with two N, 4 replicas
     """
+    _check("statistic", statistic, tuple(STATISTICS))
+    _check("model", model, MODELS)
+    _check("sizes", sizes, SIZES)
+    if len(terms) != 2 or terms[0] == terms[1]:
+        raise ValueError(f"terms must be two different exponents of N, got {tuple(terms)}")
+    values = replicas_of(tree, quantity)
+    return fit_replicas(values, statistic, model=model, sizes=sizes, terms=terms)
+
+
+def fit_replicas(
+    values: xr.DataArray,
+    statistic: str,
+    *,
+    model: str = "power",
+    sizes: str = "all",
+    terms: Sequence[float] = (-0.5, -1.0),
+) -> xr.Dataset:
+    """Fit what `analysis.quantities.replicas_of` returns; arguments are as of `fit_rate`, checked already.
+
+    Raises
+    ------
+    ValueError
+        No row that can be fitted, or replicas that are all equal.
+    """
     import xarray as xr
 
-    if statistic not in STATISTICS:
-        raise ValueError(f"statistic must be one of {', '.join(STATISTICS)}, got {statistic!r}")
-    values = replicas_of(tree, quantity)
     dims = values.dims[1:-1]
     rows = np.empty(values.shape[1:-1], dtype=object)
     for index in np.ndindex(rows.shape):
-        rows[index] = _fit(points_of(values, index, statistic), statistic)
+        rows[index] = fit_row(points_of(values, index, statistic), statistic, model, sizes, terms)
     if rows.size == 0 or not any(row["n"] for row in rows.flat):
-        raise ValueError(_nothing_to_fit(values))
+        raise ValueError(_nothing_to_fit(values, statistic))
+    described = _describe(values.attrs.get("units", "1"), str(values.name), statistic)
     variables = {}
-    for name, described in _describe(values.attrs.get("units", "1"), quantity, statistic).items():
-        column = [row.get(name, math.nan) for row in rows.flat]
-        dtype = np.int64 if name == "n" else np.float64
-        variables[name] = (dims, np.array(column, dtype=dtype).reshape(rows.shape), described)
-    attributes = {"quantity": quantity, "statistic": statistic, "confidence": CONFIDENCE, "method": METHOD}
-    return xr.Dataset(variables, coords={dim: values.coords[dim] for dim in dims}, attrs=attributes)
+    for name in next(row for row in rows.flat if row["n"]):
+        own, labels = described[name]
+        variables[name] = ((*dims, *own), _column(rows, name, len(own)), labels)
+    coordinates: dict[str, Any] = {str(dim): values.coords[dim] for dim in dims}
+    if model == "two-term":
+        exponents = {"units": "1", "long_name": "exponent of N that a coefficient belongs to"}
+        coordinates |= {dim: (dim, list(terms), exponents) for dim in ("term", "other_term")}
+    method = METHOD.format(
+        model=_MODEL_TEXT[model][0],
+        of_logarithms=_MODEL_TEXT[model][1],
+        selection=_SELECTION if sizes == "asymptotic" else "",
+    )
+    attributes = {"quantity": str(values.name), "statistic": statistic, "model": model, "sizes": sizes}
+    return xr.Dataset(
+        variables, coords=coordinates, attrs=attributes | {"confidence": CONFIDENCE, "method": method}
+    )
+
+
+def _column(rows: NDArray[Any], name: str, axes: int) -> NDArray[Any]:
+    """One variable of every row, NaN where a row has none; `axes` of its own have two values each."""
+    missing = np.full((2,) * axes, math.nan)
+    values = [row.get(name, missing) for row in rows.flat]
+    dtype = np.int64 if name in _WHOLE else np.float64
+    return np.array(values, dtype=dtype).reshape(rows.shape + missing.shape)
 
 
 def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
@@ -155,106 +227,34 @@ def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
     ValueError
         Axes other than d, lam and G are left.
     """
-    extra = [str(dim) for dim in fits.dims if dim not in _ROW]
+    extra = [str(dim) for dim in fits.dims if dim not in ROW]
     if extra:
         raise ValueError(
-            f"fits must have no axes but {', '.join(_ROW)}, got {', '.join(extra)}: select one value"
+            f"fits must have no axes but {', '.join(ROW)}, got {', '.join(extra)}: select one value"
         )
-    names = [field.name for field in fields(RateFit) if field.name not in _ROW]
-    shape = tuple(fits.sizes[dim] for dim in _ROW)
+    names = [field.name for field in fields(RateFit) if field.name not in ROW]
+    shape = tuple(fits.sizes[dim] for dim in ROW)
     for index in np.ndindex(shape):
-        row = fits.isel(dict(zip(_ROW, index, strict=True)))
-        yield RateFit(**{name: row[name].item() for name in (*_ROW, *names)})
+        row = fits.isel(dict(zip(ROW, index, strict=True)))
+        yield RateFit(**{name: row[name].item() for name in (*ROW, *names)})
 
 
-def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
-    """Return `quantity` with N first and replica last, checked to be positive wherever it is not NaN.
-
-    Raises
-    ------
-    ValueError
-        As `fit_rate`.
-    """
-    network = _network(tree)
-    if quantity not in network.data_vars:
-        offered = [str(name) for name, v in network.data_vars.items() if {"N", "replica"} <= set(v.dims)]
-        raise ValueError(f"quantity must be one of {', '.join(offered) or '(none stored)'}, got {quantity!r}")
-    values = network[quantity]
-    for axis in ("N", "replica", *_ROW):
-        if axis not in values.dims:
-            raise ValueError(
-                f"{quantity} must have the axis {axis}, got ({', '.join(map(str, values.dims))})"
-            )
-    values = values.transpose("N", *_ROW, ..., "replica")
-    wrong = (values <= 0) | np.isinf(values)
-    if wrong.any():
-        first = np.argwhere(wrong.values)[0]
-        at = values[tuple(first)]
-        place = ", ".join(f"{dim} = {at.coords[dim].item()}" for dim in values.dims[:-1] if dim in at.coords)
-        raise ValueError(
-            f"{quantity} must be positive and finite to follow a power of N, got {at.item()} at {place}"
-        )
-    return values
+def _check(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
-def points_of(values: xr.DataArray, index: tuple[int, ...], statistic: str) -> list[Point]:
-    """Summarise the replicas of every N that has at least two, at one place of the other axes."""
-    block = np.moveaxis(values.values, 0, -2)[index]
-    points = []
-    for N, row in zip(values.coords["N"].values, block, strict=True):
-        present = row[~np.isnan(row)].astype(np.float64)
-        if len(present) >= 2:
-            points.append(summarise(float(N), present, statistic))
-    return points
-
-
-def _network(tree: Source) -> xr.Dataset:
-    import xarray as xr
-
-    if isinstance(tree, (str, os.PathLike)):
-        import sweep
-
-        tree = sweep.load(tree)
-    if isinstance(tree, xr.DataTree):
-        if "network" not in tree.children:
-            groups = ", ".join(tree.children) or "none"
-            raise ValueError(f"tree must have the group network, got the groups {groups}")
-        return tree["network"].to_dataset()
-    if not isinstance(tree, xr.Dataset):
-        raise TypeError(
-            f"tree must be a DataTree, a Dataset or the path of a store, got {type(tree).__name__}"
-        )
-    return tree
-
-
-def _fit(points: list[Point], statistic: str) -> dict[str, Any]:
-    """Variables of one row."""
-    if len(points) < 2:
-        return _EMPTY
-    if not any(point.spread > 0 for point in points):
-        raise ValueError(
-            f"replicas must differ to tell an error, got equal ones at N = {points[0].N:.0f}: "
-            "were they run with different seeds?"
-        )
-    law: PowerLaw = fit_power_law(points, statistic)
-    low, high = law.interval(CONFIDENCE)
-    constant = math.exp(law.log_constant)
-    return {
-        "exponent": law.exponent,
-        "exponent_stderr": law.exponent_stderr,
-        "exponent_lo": low,
-        "exponent_hi": high,
-        "constant": constant,
-        "constant_stderr": constant * law.log_constant_stderr,
-        "p_value": law.p_value,
-        "n": sum(point.n for point in points),
-    }
-
-
-def _nothing_to_fit(values: xr.DataArray) -> str:
+def _nothing_to_fit(values: xr.DataArray, statistic: str) -> str:
     """Say what the best place of the grid lacks."""
     counts = (~np.isnan(values.values)).sum(axis=-1)
     best = int((counts >= 2).sum(axis=0).max(initial=0))
+    if best >= 2:
+        for index in np.ndindex(values.shape[1:-1]):
+            if len(points := points_of(values, index, statistic)) >= 2:
+                return (
+                    f"replicas must differ to tell an error, got equal ones at N = {points[0].N:.0f}: "
+                    "were they run with different seeds?"
+                )
     most = counts.max(initial=0)
     grid = ", ".join(str(N) for N in values.coords["N"].values)
     return (
@@ -263,15 +263,29 @@ def _nothing_to_fit(values: xr.DataArray) -> str:
     )
 
 
-def _describe(units: str, quantity: str, statistic: str) -> dict[str, dict[str, str]]:
-    """Units and long names of the variables."""
+def _describe(units: str, quantity: str, statistic: str) -> dict[str, tuple[tuple[str, ...], dict[str, str]]]:
+    """Axes of their own, units and long names of the variables."""
+    table = {
+        "exponent": ("1", f"exponent of N in the {statistic} of {quantity}"),
+        "exponent_stderr": ("1", "standard error of the exponent"),
+        "exponent_lo": ("1", f"lower end of the {_PERCENT} interval of the exponent"),
+        "exponent_hi": ("1", f"upper end of the {_PERCENT} interval of the exponent"),
+        "constant": (units, f"{statistic} of {quantity} divided by N^exponent"),
+        "constant_stderr": (units, "standard error of the constant"),
+        "coefficient": (units, f"coefficient of N^term in the {statistic} of {quantity}"),
+        "coefficient_stderr": (units, "standard error of the coefficient"),
+        "coefficient_lo": (units, f"lower end of the {_PERCENT} interval of the coefficient"),
+        "coefficient_hi": (units, f"upper end of the {_PERCENT} interval of the coefficient"),
+        "covariance": ("1" if units == "1" else f"({units})^2", "covariance of two coefficients' errors"),
+        "p_value": ("1", "p-value of the lack of fit of the model, at the N used"),
+        "n": ("1", "replicas used, at all N together"),
+        "N_min": ("1", "smallest N used"),
+        "dropped": ("1", "number of smaller N left out as not yet asymptotic"),
+        "p_value_all": ("1", "p-value of the lack of fit of the model at all N"),
+    }
+    own: dict[str, tuple[str, ...]] = {name: ("term",) for name in table if name.startswith("coefficient")}
+    own["covariance"] = ("term", "other_term")
     return {
-        "exponent": {"units": "1", "long_name": f"exponent of N in the {statistic} of {quantity}"},
-        "exponent_stderr": {"units": "1", "long_name": "standard error of the exponent"},
-        "exponent_lo": {"units": "1", "long_name": f"lower end of the {_PERCENT} interval of the exponent"},
-        "exponent_hi": {"units": "1", "long_name": f"upper end of the {_PERCENT} interval of the exponent"},
-        "constant": {"units": units, "long_name": f"{statistic} of {quantity} divided by N^exponent"},
-        "constant_stderr": {"units": units, "long_name": "standard error of the constant"},
-        "p_value": {"units": "1", "long_name": "p-value of the lack of fit of a power of N"},
-        "n": {"units": "1", "long_name": "replicas used, at all N together"},
+        name: (own.get(name, ()), {"units": units, "long_name": text})
+        for name, (units, text) in table.items()
     }

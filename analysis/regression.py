@@ -1,4 +1,4 @@
-"""Weighted regression of a replica statistic on a power of N, with honest small-sample inference."""
+"""Powers of N fitted to a statistic of replicas: one free power, or a sum of given ones."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Floats = NDArray[np.float64]
+from analysis.least_squares import Floats, LinearFit, fit_linear
 
 #: Statistic over replicas -> k: it is (mean of x^k)^(1/k).
 STATISTICS = {"mean": 1, "rms": 2}
 
 #: Spreads are taken as equal at all N unless the test of `spreads_agree` rejects that at this level.
 HOMOGENEITY_LEVEL = 0.01
+
+#: Rounds of reweighting of a sum of powers; each gains about two digits.
+ITERATIONS = 8
 
 #: A relative variance below this is rounding, and counts as 0.
 ROUNDING = 1e-28
@@ -125,8 +127,7 @@ def fit_power_law(points: Sequence[Point], statistic: str) -> PowerLaw:
     """Fit log E = a + p log N by weighted least squares of the logarithms.
 
     Spreads that agree are pooled: weights n, t and F with Σ(n−1) degrees of freedom. Otherwise weights
-    n/spread with the covariance and the degrees of freedom of Kenward & Roger (1997), and Johansen's (1980)
-    Welch–James test of lack of fit.
+    n/spread, as `analysis.least_squares.fit_linear` has it.
 
     Parameters
     ----------
@@ -135,63 +136,69 @@ def fit_power_law(points: Sequence[Point], statistic: str) -> PowerLaw:
     statistic
         A key of `STATISTICS`.
     """
-    counts = np.array([float(point.n) for point in points])
-    own = np.array([point.spread for point in points])
-    pooled = spreads_agree(points) >= HOMOGENEITY_LEVEL
-    spread = np.full_like(own, np.average(own, weights=counts - 1)) if pooled else own
-    variance = spread / counts
+    variance, freedom, pooled = _relative_variances(points)
     # E log q^(1/k) lies k/2 variances below its limit (second-order delta method).
     response = np.array([point.log_value for point in points]) + STATISTICS[statistic] / 2 * variance
     log_N = np.log([point.N for point in points])
     centre = float(np.average(log_N, weights=1 / variance))
-    design = np.column_stack([np.ones_like(log_N), log_N - centre])
-    covariance = np.linalg.inv(design.T @ (design / variance[:, None]))
-    estimate = covariance @ (design.T @ (response / variance))
-    residual = response - design @ estimate
-    leverage = np.einsum("ij,jk,ik->i", design, covariance, design) / variance
-    chi2 = float(np.sum(residual**2 / variance))
-    if pooled:
-        freedom = float(np.sum(counts - 1))
-        p_value = _pooled_lack_of_fit(chi2, len(points) - 2, freedom)
-    else:
-        freedom = _satterthwaite(design, covariance, variance, counts)
-        p_value = _welch_lack_of_fit(chi2, len(points) - 2, leverage, counts)
-        covariance = _kenward_roger(design, covariance, variance, leverage, counts)
+    fit = fit_linear(
+        np.column_stack([np.ones_like(log_N), log_N - centre]), response, variance, freedom, pooled=pooled
+    )
     at_one = np.array([1.0, -centre])  # log N = 0
     return PowerLaw(
-        exponent=float(estimate[1]),
-        exponent_stderr=math.sqrt(covariance[1, 1]),
-        freedom=freedom,
-        log_constant=float(at_one @ estimate),
-        log_constant_stderr=math.sqrt(at_one @ covariance @ at_one),
-        p_value=p_value,
+        exponent=float(fit.estimate[1]),
+        exponent_stderr=float(fit.stderr[1]),
+        freedom=float(fit.freedom[1]),
+        log_constant=float(at_one @ fit.estimate),
+        log_constant_stderr=math.sqrt(at_one @ fit.covariance @ at_one),
+        p_value=fit.p_value,
         pooled=pooled,
     )
 
 
-def _pooled_lack_of_fit(chi2: float, excess: int, freedom: float) -> float:
-    """F test of the residuals against the pooled spread."""
-    return float(special.fdtrc(excess, freedom, chi2 / excess)) if excess else math.nan
+def fit_sum_of_powers(
+    points: Sequence[Point], statistic: str, exponents: Sequence[float] = (-0.5, -1.0)
+) -> LinearFit:
+    """Fit E = Σ_j c_j N^{p_j} for given exponents p_j by weighted least squares.
+
+    Relative variances, pooled where they agree, are turned into absolute ones by the fitted curve, which is
+    found by iteration: weights by the values seen would favour those that happen to be small.
+
+    Parameters
+    ----------
+    points
+        At least as many as exponents, at distinct N, not all of spread 0.
+    statistic
+        A key of `STATISTICS`.
+    exponents
+        Distinct exponents p_j of N.
+
+    Examples
+    --------
+    >>> noise = np.array([0.99, 1.0, 1.01])
+    >>> points = [summarise(N, noise * (2 / N**0.5 + 3 / N), "mean") for N in (10, 100, 1000)]
+    >>> [round(float(c), 9) for c in fit_sum_of_powers(points, "mean").estimate]
+    [2.0, 3.0]
+    """
+    variance, freedom, pooled = _relative_variances(points)
+    N = np.array([point.N for point in points])
+    design = np.column_stack([N**p for p in exponents])
+    # E q^(1/k) lies (k−1)/2 relative variances below its limit (second-order delta method).
+    shift = 1 + (STATISTICS[statistic] - 1) / 2 * variance
+    seen = np.array([point.value for point in points]) * shift
+    curve = seen
+    for _ in range(ITERATIONS):
+        fit = fit_linear(design / curve[:, None], seen / curve, variance, freedom, pooled=pooled)
+        fitted = design @ fit.estimate
+        # A curve that is nowhere near the data, even of another sign, is no measure of their errors.
+        curve = np.where(fitted > 0.1 * seen, fitted, seen)
+    return fit
 
 
-def _welch_lack_of_fit(chi2: float, excess: int, leverage: Floats, counts: Floats) -> float:
-    """Johansen's test: A = Σ (1−h)²/(n−1) and q contrasts, χ²/(q + 2A − 6A/(q+2)) ~ F(q, q(q+2)/(3A))."""
-    if not excess:
-        return math.nan
-    A = float(np.sum((1 - leverage) ** 2 / (counts - 1)))
-    scale = excess + 2 * A - 6 * A / (excess + 2)
-    return float(special.fdtrc(excess, excess * (excess + 2) / (3 * A), chi2 / scale))
-
-
-def _satterthwaite(design: Floats, covariance: Floats, variance: Floats, counts: Floats) -> float:
-    """Degrees of freedom of the variance of the slope when each point brings its own variance."""
-    share = (design @ covariance[1]) ** 2 / variance
-    return float(np.sum(share) ** 2 / np.sum(share**2 / (counts - 1)))
-
-
-def _kenward_roger(
-    design: Floats, covariance: Floats, variance: Floats, leverage: Floats, counts: Floats
-) -> Floats:
-    """Covariance of the estimates enlarged for the error of the estimated weights."""
-    loss = design.T @ (design * ((1 - leverage) / variance / (counts - 1))[:, None])
-    return np.asarray(covariance + 4 * covariance @ loss @ covariance)
+def _relative_variances(points: Sequence[Point]) -> tuple[Floats, Floats, bool]:
+    """Variances of the logarithms, degrees of freedom of each, and whether they share one estimate."""
+    counts = np.array([float(point.n) for point in points])
+    own = np.array([point.spread for point in points])
+    pooled = spreads_agree(points) >= HOMOGENEITY_LEVEL
+    spread = np.full_like(own, np.average(own, weights=counts - 1)) if pooled else own
+    return spread / counts, counts - 1, pooled

@@ -41,7 +41,7 @@ def server_by_server(cell: Cell, times: np.ndarray) -> float:
 
 def lumped(cell: Cell, times: np.ndarray) -> float:
     """Arrivals a server in one run."""
-    return float(run_lumped(cell, times=times, seed=1, replica=0, levels=LEVELS)["E"][-1])
+    return float(run_lumped(cell, times=times, seed=1, replica=0, levels=LEVELS).arrays()["E"][-1])
 
 
 def rate(run: Run, cell: Cell, shrink: float) -> float:

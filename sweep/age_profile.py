@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.initial import Initial
+from sweep.laws import Law
 
 Floats = NDArray[np.float64]
 #: Rounding by which masses may break a rule.
@@ -115,6 +116,13 @@ class AgeProfile(Initial):
     def fresh(self) -> bool:
         """Whether there is an atom at age 0."""
         return any(age == 0.0 and max(masses) > 0.0 for age, masses in self.atoms)
+
+    def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
+        """Raise: masses are not whole numbers of servers."""
+        raise ValueError(
+            f"initial must be a state of whole servers, got {self}: only the limit starts from it; "
+            "give arrays (lengths, ages) by server"
+        )
 
     @property
     def longest(self) -> int:

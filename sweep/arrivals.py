@@ -1,4 +1,4 @@
-"""When jobs arrive: by a renewal process, or Poisson with a rate that follows a profile in time."""
+"""When jobs arrive: by a renewal process, delayed or not, or Poisson with a rate that follows a profile."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.delayed import Delayed, parse_delayed
 from sweep.laws import Law, as_law
 from sweep.laws.frozen import FrozenDistribution
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
@@ -194,23 +195,29 @@ def parse_profile(text: str, field: str = "arrivals") -> Profile:
         raise ValueError(str(error).replace("arrivals", field, 1)) from None
 
 
-def as_arrivals(value: str | Law | Profile | FrozenDistribution, field: str = "arrivals") -> Law | Profile:
-    """Return the law of the gaps, or the profile of the rate, from itself or from its text.
+def as_arrivals(
+    value: str | Law | Delayed | Profile | FrozenDistribution, field: str = "arrivals"
+) -> Law | Delayed | Profile:
+    """Return the law of the gaps, or that with an age, or the profile of the rate, from its text or itself.
 
     Raises
     ------
     TypeError
         None of these.
     ValueError
-        Text that is neither.
+        Text that is none of them.
 
     Examples
     --------
     >>> str(as_arrivals("deterministic")), str(as_arrivals("profile( 0:1, 2:3.0 )"))
     ('deterministic', 'profile(0: 1, 2: 3)')
+    >>> str(as_arrivals("renewal(erlang(k=2), age=1.0)")), str(as_arrivals("renewal(erlang(k=2), age=0)"))
+    ('renewal(erlang(k=2), age=1)', 'erlang(k=2)')
     """
-    if isinstance(value, Profile):
+    if isinstance(value, (Profile, Delayed)):
         return value
     if isinstance(value, str) and value.strip().startswith("profile"):
         return parse_profile(value, field)
+    if isinstance(value, str) and value.strip().startswith("renewal"):
+        return parse_delayed(value, field)
     return as_law(value, field)

@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sweep.arrivals import Profile, as_arrivals
+from sweep.delayed import Delayed
+from sweep.explicit import Explicit
 from sweep.initial import Initial, Lengths, as_initial
 from sweep.laws import Law, as_law
 from sweep.seeds import digest
@@ -109,7 +111,7 @@ class Limit:
     d: int
     lam: float
     G: Law
-    arrivals: Law | Profile = _POISSON
+    arrivals: Law | Delayed | Profile = _POISSON
     initial: Initial = _EMPTY
     fraction: float = 1.0
 
@@ -121,8 +123,8 @@ class Limit:
             d: int,
             lam: float,
             G: str | Law,
-            arrivals: str | Law | Profile = ...,
-            initial: str | Initial = ...,
+            arrivals: str | Law | Delayed | Profile = ...,
+            initial: str | Initial | tuple[ArrayLike, ArrayLike] = ...,
             fraction: float = ...,
         ) -> None: ...
 
@@ -154,7 +156,7 @@ class Limit:
         """Hexadecimal identity in the store: of the parameters, and of what a law read from a file holds."""
         values = {name: getattr(self, name) for name in self._names()}
         identities = {
-            n: v.identity if isinstance(v, (Law, Profile, Initial)) else v for n, v in values.items()
+            n: v.identity if isinstance(v, (Law, Delayed, Profile, Initial)) else v for n, v in values.items()
         }
         return digest(" ".join(f"{name}={value}" for name, value in identities.items()))
 
@@ -175,8 +177,6 @@ class Cell(Limit):
     True
     """
 
-    arrivals: Law = _POISSON
-    initial: Lengths = _EMPTY
     N: int
     replacement: bool = True
 
@@ -189,8 +189,8 @@ class Cell(Limit):
             d: int,
             lam: float,
             G: str | Law,
-            arrivals: str | Law | Profile = ...,
-            initial: str | Initial = ...,
+            arrivals: str | Law | Delayed | Profile = ...,
+            initial: str | Initial | tuple[ArrayLike, ArrayLike] = ...,
             replacement: bool = ...,
             fraction: float = ...,
         ) -> None: ...
@@ -202,29 +202,24 @@ class Cell(Limit):
             raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
         if not self.replacement and self.d > self.N:
             raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
-        if not isinstance(self.arrivals, Law):
-            raise ValueError(
-                f"arrivals must be a law of gaps for N servers, got {self.arrivals}: "
-                "only the limit takes a profile"
-            )
-        if not isinstance(self.initial, Lengths):
-            raise ValueError(
-                f"initial must be empty or lengths(…) for N servers, got {self.initial}: "
-                "only the limit starts from it"
-            )
-        self.initial.counts(self.N)
+        if isinstance(self.arrivals, Delayed):
+            self.arrivals.check(self.lam)
+        self.initial.check(self.N, self.lam, self.G)
 
     def _names(self) -> tuple[str, ...]:
         return ("N", "replacement", *super()._names())
 
     @property
     def limit(self) -> Limit:
-        """Parameters of the N → ∞ limit of this cell."""
+        """Parameters of the N → ∞ limit of this cell, where the age of the first gap is forgotten.
+
+        From arrays by server it starts from the shares of them that have each length and age.
+        """
         return Limit(
             d=self.d,
             lam=self.lam,
             G=self.G,
-            arrivals=self.arrivals,
-            initial=self.initial,
+            arrivals=self.arrivals.law if isinstance(self.arrivals, Delayed) else self.arrivals,
+            initial=self.initial.profile() if isinstance(self.initial, Explicit) else self.initial,
             fraction=self.fraction,
         )

@@ -2,132 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import netCDF4
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sweep.disk import replacing, writing
 from sweep.errors import StoreError
+from sweep.layout import Group, Layout
 from sweep.provenance import provenance_text, utc_now
-from sweep.schema import COORDINATES, GRID, GROUPS, LIMIT_GRID, Variable
-from sweep.store import NO_REPLICA, Place, Store
+from sweep.schema import GROUPS, Variable
+from sweep.store import NO_REPLICA, Failure, Place, Store
 
-Position = tuple[int, ...]
 Array = NDArray[Any]
 
-#: Coordinates that are whole numbers; the others are float64, G is text.
-_WHOLE = ("N", "d", "replica", "level")
+#: Axes that a limit does not have.
+_NO_LIMIT_AXES = ("N", "m", "replica")
 _CHUNK_BYTES = 1 << 18
 _SLAB_BYTES = 1 << 28
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Axes of the cube, and which cell or limit belongs where.
-
-    Parameters
-    ----------
-    N, d, lam
-        Values of the numeric axes, increasing.
-    G
-        Service laws in the order of the spec.
-    cells
-        Key of the cell at each (iN, id, ilam, iG); positions may be absent.
-    limits
-        Key of the limit at each (id, ilam, iG).
-    replicas
-        Replicas of a cell.
-    t, level
-        Times and levels of the outputs.
-    snapshot, age
-        Times and ages of the age snapshots; without snapshots, what depends on them is left out.
-    attributes
-        Attributes of the whole, such as the title.
-    texts
-        The parameters of each cell, by its key, to be shown.
-
-    Raises
-    ------
-    ValueError
-        A numeric axis that does not increase, or a position outside the axes.
-    """
-
-    N: Sequence[int]
-    d: Sequence[int]
-    lam: Sequence[float]
-    G: Sequence[str]
-    cells: Mapping[Position, str]
-    limits: Mapping[Position, str]
-    replicas: int
-    t: ArrayLike
-    level: ArrayLike
-    snapshot: ArrayLike = ()
-    age: ArrayLike = (math.inf,)
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("N", "d", "lam", "t", "level", "snapshot", "age"):
-            values = np.asarray(getattr(self, name))
-            if np.any(values[1:] <= values[:-1]):
-                raise ValueError(f"{name} must increase, got {values.tolist()}")
-        for dims, keys in ((GRID, self.cells), (LIMIT_GRID, self.limits)):
-            shape = tuple(len(getattr(self, dim)) for dim in dims)
-            for position in keys:
-                if len(position) != len(dims) or not all(
-                    0 <= i < n for i, n in zip(position, shape, strict=True)
-                ):
-                    raise ValueError(f"positions over {dims} must lie inside {shape}, got {position}")
-
-    def coordinate(self, dim: str) -> Array:
-        """Return the values of one axis."""
-        if dim == "G":
-            return np.array(self.G, dtype=object)
-        values = range(self.replicas) if dim == "replica" else getattr(self, dim)
-        return np.asarray(values, dtype=np.int64 if dim in _WHOLE else np.float64)
-
-    def to_json(self) -> str:
-        """Return the layout as text; a store keeps it, so that looking at one needs no law's file."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("t", "level", "snapshot", "age"):
-            values[name] = np.asarray(values[name]).tolist()
-        for name in ("cells", "limits"):
-            values[name] = [[*position, key] for position, key in values[name].items()]
-        return json.dumps(values)
-
-    @classmethod
-    def from_json(cls, text: str) -> Layout:
-        """Return the layout that `to_json` wrote."""
-        values = json.loads(text)
-        for name in ("cells", "limits"):
-            values[name] = {tuple(row[:-1]): row[-1] for row in values[name]}
-        return cls(**values)
-
-    def variables(self, group: str) -> dict[str, Variable]:
-        """Return the variables of a group: the same for a partial store as for a finished one."""
-        snapshots = np.size(self.snapshot) > 0
-        return {
-            name: variable
-            for name, variable in GROUPS[group].items()
-            if not variable.internal and (snapshots or "snapshot" not in variable.dims)
-        }
-
-
-@dataclass(frozen=True)
-class _Group:
-    """One group of shards to be laid out: its axes in front, and the key at each position."""
-
-    kind: str
-    leading: tuple[str, ...]
-    keys: Mapping[Position, str]
 
 
 def consolidate(store: Store, layout: Layout, target: Path | None = None) -> Path:
@@ -156,13 +53,13 @@ def consolidate(store: Store, layout: Layout, target: Path | None = None) -> Pat
         The disk is full or cannot be written, or a shard does not fit the layout.
     """
     target = store.results if target is None else target
-    network, fluid = store.index("network"), store.index("fluid")
+    places = {kind: store.index(kind) for kind in dict.fromkeys(group.kind for group in layout.groups)}
     root = _attributes(store, layout)
     with writing(target), replacing(target) as aside, netCDF4.Dataset(aside, "w", format="NETCDF4") as file:
         file.setncatts(root)
-        _write_group(file, store, layout, _Group("network", (*GRID, "replica"), layout.cells), network)
-        _write_group(file, store, layout, _Group("fluid", LIMIT_GRID, layout.limits), fluid)
-        _write_cells(file, store, layout, network)
+        for group in layout.groups:
+            _write_group(file, store, layout, group, places[group.kind])
+        _write_cells(file, store, layout, places)
     return target
 
 
@@ -178,21 +75,21 @@ def _attributes(store: Store, layout: Layout) -> dict[str, str]:
 
 
 def _write_group(
-    file: Any, store: Store, layout: Layout, group: _Group, places: Mapping[tuple[str, int], Place]
+    file: Any, store: Store, layout: Layout, group: Group, places: Mapping[tuple[str, int], Place]
 ) -> None:
     """Fill one group slab by slab, each shard of a slab read once."""
     variables = layout.variables(group.kind)
-    target = file.createGroup(group.kind)
+    target = file.createGroup(group.name)
     dims = dict.fromkeys(dim for variable in variables.values() for dim in variable.dims)
-    _write_coordinates(target, layout, (*group.leading, *dims))
+    _write_coordinates(target, layout, (*group.axes, *dims))
     for name, variable in variables.items():
-        _create(target, name, variable, group.leading)
-    shape = tuple(len(layout.coordinate(dim)) for dim in group.leading)
+        _create(target, name, variable, group.axes)
+    shape = tuple(len(layout.coordinate(dim)) for dim in group.axes)
     item = sum(8 * math.prod(len(layout.coordinate(dim)) for dim in v.dims) for v in variables.values())
-    for slab in _slabs(group.leading, shape, item):
+    for slab in _slabs(group.axes, shape, item):
         wanted: dict[Path, list[tuple[int, int]]] = {}
         for flat, position in enumerate(product(*(range(part.start, part.stop) for part in slab))):
-            *grid, replica = position if "replica" in group.leading else (*position, NO_REPLICA)
+            *grid, replica = position if group.replicated else (*position, NO_REPLICA)
             place = places.get((group.keys.get(tuple(grid), ""), replica))
             if place is not None:
                 wanted.setdefault(place[0], []).append((flat, place[1]))
@@ -234,7 +131,7 @@ def _slabs(dims: tuple[str, ...], shape: tuple[int, ...], item_bytes: int) -> It
     """
     steps = list(shape)
     rest = item_bytes * math.prod(shape)
-    for axis in sorted(range(len(dims)), key=lambda axis: (dims[axis] not in LIMIT_GRID, axis)):
+    for axis in sorted(range(len(dims)), key=lambda axis: (dims[axis] in _NO_LIMIT_AXES, axis)):
         rest //= shape[axis]
         steps[axis] = min(shape[axis], max(1, _SLAB_BYTES // rest))
         if steps[axis] > 1:
@@ -244,11 +141,14 @@ def _slabs(dims: tuple[str, ...], shape: tuple[int, ...], item_bytes: int) -> It
         yield tuple(slice(a, min(a + n, size)) for a, n, size in zip(corner, steps, shape, strict=True))
 
 
-def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[tuple[str, int], Place]) -> None:
+def _write_cells(
+    file: Any, store: Store, layout: Layout, places: Mapping[str, Mapping[tuple[str, int], Place]]
+) -> None:
     """Say of each cell what became of it; positions without a cell have an empty status."""
     target = file.createGroup("cells")
-    _write_coordinates(target, layout, GRID)
-    shape = tuple(len(layout.coordinate(dim)) for dim in GRID)
+    axes = tuple(layout.axes)
+    _write_coordinates(target, layout, axes)
+    shape = tuple(len(layout.coordinate(dim)) for dim in axes)
     failures = store.failures()
     values = {
         "status": np.full(shape, "", dtype=object),
@@ -256,16 +156,28 @@ def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[tuple[
         "attempts": np.zeros(shape, dtype=np.int32),
         "error": np.full(shape, "", dtype=object),
     }
-    for position, key in layout.cells.items():
-        stored = sum((key, replica) in places for replica in range(layout.replicas))
-        failure = failures.get(key)
-        unfinished = "pending" if failure is None else "failed"
-        values["replicas"][position] = stored
-        values["status"][position] = "done" if stored == layout.replicas else unfinished
-        if failure is not None:
-            values["attempts"][position], values["error"][position] = failure.attempts, failure.error
+    for position, cells in layout.cells.items():
+        stored = [stored_replicas(places[kind], key, layout.wanted(key)) for kind, key in cells]
+        failed = [failures[key] for _, key in cells if key in failures]
+        done = all(count == layout.wanted(key) for count, (_, key) in zip(stored, cells, strict=True))
+        values["replicas"][position] = min(stored)
+        values["status"][position] = "done" if done else _unfinished(failed)
+        if failed:
+            values["attempts"][position] = max(failure.attempts for failure in failed)
+            values["error"][position] = failed[0].error
     for name, array in values.items():
-        _create(target, name, layout.variables("cells")[name], GRID)[...] = array
+        _create(target, name, GROUPS["cells"][name], axes)[...] = array
+
+
+def stored_replicas(places: Mapping[tuple[str, int], Place], key: str, wanted: int) -> int:
+    """Count the replicas of a cell that are stored, of the first `wanted`."""
+    return sum((key, replica) in places for replica in range(wanted))
+
+
+def _unfinished(failed: Sequence[Failure]) -> str:
+    if not failed:
+        return "pending"
+    return "quarantined" if any(failure.quarantined for failure in failed) else "failed"
 
 
 def _write_coordinates(target: Any, layout: Layout, dims: Sequence[str]) -> None:
@@ -273,7 +185,7 @@ def _write_coordinates(target: Any, layout: Layout, dims: Sequence[str]) -> None
         values = layout.coordinate(dim)
         target.createDimension(dim, len(values))
         variable = target.createVariable(dim, str if dim == "G" else values.dtype, (dim,))
-        variable.setncatts(dict(zip(("units", "long_name"), COORDINATES[dim], strict=True)))
+        variable.setncatts(dict(zip(("units", "long_name"), layout.labels(dim), strict=True)))
         variable[...] = values
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep.cell import Limit
-from sweep.cube import Layout, consolidate
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.cube import consolidate
 from sweep.engines import make_engine
 from sweep.errors import StoreError
-from sweep.plan import Plan, make_plan
+from sweep.layout import Layout, make_layout
+from sweep.plan import Batch, Plan, make_batches, make_plan
+from sweep.precision import replicas_needed
 from sweep.scheduler import CellFailure, Scheduler
-from sweep.spec import SweepSpec, parse_spec, read_spec
+from sweep.schema import GROUPS
+from sweep.spec import parse_spec, read_spec
 from sweep.store import FRAME_FILE, Store
+from sweep.studies.base import Case, SweepSpec
 from sweep.task import Arrays, Outcome
 from sweep.work import warm_up
 
@@ -75,6 +83,8 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
+    only: Mapping[str, Sequence[Any]] | None = None,
+    fail_fast: bool = False,
 ) -> Summary:
     """Compute what the store lacks of a sweep and (re)build its results.nc.
 
@@ -92,6 +102,10 @@ def run(
         Of a running Ray cluster; by default a Ray of its own is started on this machine.
     progress
         Called after every task.
+    only
+        Values to keep to, by axis of the grid: cells elsewhere stay as they are.
+    fail_fast
+        Whether to stop at the first cell that fails; what is finished by then is stored.
 
     Returns
     -------
@@ -106,79 +120,111 @@ def run(
         The store or the engine cannot be used.
     """
     spec, text = _checked(spec)
+    chosen = selection(spec, only or {})
     started = time.perf_counter()
     with make_engine(engine, workers, address=address) as executor:
         keeper = _open(Path(store), spec, text)
         with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
             Store.open(store).check_frame(spec.frame())  # another first run may have made it
             keeper.set_damaged_aside()
-            plan = plan_for(spec, keeper, executor.workers)
+            plan = plan_for(spec, keeper, executor.workers, chosen)
             keeper.write_spec(text)
-            keeper.write_layout(layout(plan).to_json())
-            driver = _Driver(plan, keeper, progress, started)
+            driver = _Driver(plan, keeper, progress, started, executor.workers, fail_fast)
+            driver.write_layout()
             if plan.batches or plan.missing_limits:
                 if engine != "serial":
-                    warm_up()
+                    warm_up(spec.study)
                 driver.work_through(executor.run(driver.scheduler))
-            consolidate(keeper, layout(plan))
+            consolidate(keeper, driver.layout())
     return driver.summary()
 
 
-def plan_for(spec: SweepSpec, store: Store | None, workers: int) -> Plan:
+def selection(spec: SweepSpec, only: Mapping[str, Sequence[Any]]) -> Callable[[Case], bool]:
+    """Return which cases have one of the values that `only` lists for an axis.
+
+    Raises
+    ------
+    ValueError
+        A name that is no axis of the study, or a value that its grid does not have.
+    """
+    for name, values in only.items():
+        if name not in spec.AXES:
+            raise ValueError(f"only must name an axis ({', '.join(spec.AXES)}), got {name!r}")
+        known = spec.axis(name)
+        for value in values:
+            if value not in known:
+                listed = ", ".join(map(str, known))
+                raise ValueError(f"only must name values of {name} in the spec ({listed}), got {value!r}")
+    places = {spec.AXES.index(name): set(values) for name, values in only.items()}
+    return lambda case: all(case.values[i] in values for i, values in places.items())
+
+
+def plan_for(
+    spec: SweepSpec, store: Store | None, workers: int, only: Callable[[Case], bool] = lambda case: True
+) -> Plan:
     """Return the plan of a spec for what `store` lacks, or for everything if there is none."""
     if store is None:
-        return make_plan(spec, workers=workers)
+        return make_plan(spec, workers=workers, only=only)
     return make_plan(
         spec,
-        stored_replicas=store.index("network").keys(),
-        stored_limits={key for key, _ in store.index("fluid")},
+        stored_replicas=store.index(spec.REPLICA_KIND).keys(),
+        stored_limits={key for key, _ in store.index(spec.LIMIT_KIND)},
         workers=workers,
+        only=only,
+        replicas=lambda case: wanted_replicas(spec, store, case),
     )
 
 
-def layout(plan: Plan) -> Layout:
-    """Return the cube that a finished store of `plan` fills."""
-    spec = plan.spec
-    axes: dict[str, tuple[Any, ...]] = {
-        name: tuple(sorted({getattr(cell, name) for cell in plan.cells})) for name in ("N", "d", "lam")
-    }
-    axes["G"] = tuple(dict.fromkeys(str(cell.G) for cell in plan.cells))
+def wanted_replicas(spec: SweepSpec, store: Store, case: Case) -> int:
+    """Return how many replicas a case is to have, going by the replicas that `store` holds of it.
 
-    def index(cell: Limit, names: tuple[str, ...]) -> tuple[int, ...]:
-        values = {"N": getattr(cell, "N", None), "d": cell.d, "lam": cell.lam, "G": str(cell.G)}
-        return tuple(axes[name].index(values[name]) for name in names)
+    Without a precision that is what the spec says. With one, the number grows by a rule that sees nothing
+    but replicas 0 … n − 1, so that it does not matter when and in which order they were computed.
+    """
+    target, least = spec.target, int(spec.run.replicas)
+    if target is None:
+        return least
+    index = store.index(spec.REPLICA_KIND)
+    count = next(n for n in itertools.count() if (case.key, n) not in index)
+    if count < least:
+        return least
+    replicas, arrays = store.read(spec.REPLICA_KIND, case.key)
+    values = arrays[target.quantity][np.argsort(replicas)][:count]
+    dims = GROUPS[spec.REPLICA_KIND][target.quantity].dims
+    if "batch" in dims:  # a mean over the run is what is wanted
+        values = _mean(np.moveaxis(values, 1 + dims.index("batch"), -1))
+    return replicas_needed(values, target=target.stderr, replicas=least, max_replicas=target.most)
 
-    return Layout(
-        **axes,
-        cells={index(cell, ("N", "d", "lam", "G")): cell.key for cell in plan.cells},
-        limits={index(limit, ("d", "lam", "G")): limit.key for limit in plan.limits},
-        replicas=spec.run.replicas,
-        t=spec.times,
-        level=tuple(range(1, spec.run.levels + 1)),
-        snapshot=spec.snapshots,
-        age=spec.ages,
-        attributes={"title": spec.name, "study": spec.study},
-        texts={cell.key: cell.text for cell in plan.cells},
-    )
+
+def _mean(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Average over the last axis by sums that are correctly rounded, the same on any processor."""
+    rows = values.reshape(-1, values.shape[-1]).tolist()
+    return np.array([math.fsum(row) / len(row) for row in rows]).reshape(values.shape[:-1])
 
 
 class _Driver:
-    """Stores outcomes as they come, and keeps count."""
+    """Stores outcomes as they come, asks for more replicas where precision lacks, and keeps count."""
 
     def __init__(
-        self, plan: Plan, store: Store, progress: Callable[[Progress], None], started: float
+        self,
+        plan: Plan,
+        store: Store,
+        progress: Callable[[Progress], None],
+        started: float,
+        workers: int,
+        fail_fast: bool,
     ) -> None:
         self.plan = plan
         self.store = store
         self.scheduler = Scheduler(plan, self._load_limit)
         self._progress = progress
         self._started = started
+        self._workers, self._fail_fast = workers, fail_fast
         self._refreshed, self._refresh_seconds = time.perf_counter(), 0.0
-        self._replicas, self._limits, self._cost = 0, 0, 0.0
+        self._replicas, self._replicas_total, self._limits = 0, plan.missing_replicas, 0
+        self._cost, self._cost_total = 0.0, plan.seconds
         self._failures: list[CellFailure] = []
-        self._total = sum(plan.batch_task(batch).cost for batch in plan.batches) + sum(
-            plan.limit_task(limit).cost for limit in plan.missing_limits
-        )
+        self._wanted = {case.key: wanted_replicas(plan.spec, store, case) for case in plan.cells}
 
     def work_through(self, outcomes: Any) -> None:
         """Store every outcome; on an interrupt, what is stored is still put into results.nc."""
@@ -187,21 +233,36 @@ class _Driver:
             for outcome in outcomes:
                 self._keep(outcome)
                 self._report(outcome.task.name)
+                if self._failures and self._fail_fast:
+                    outcomes.close()
+                    break
                 self._refresh()
         except KeyboardInterrupt:
             outcomes.close()
-            consolidate(self.store, layout(self.plan))
+            consolidate(self.store, self.layout())
             raise
+
+    def layout(self) -> Layout:
+        """Return the cube as far as it is known: precision may ask for more replicas yet."""
+        least = int(self.plan.spec.run.replicas)
+        return make_layout(self.plan, {key: count for key, count in self._wanted.items() if count > least})
+
+    def write_layout(self) -> None:
+        """Keep the layout in the store, for those who look at it."""
+        self.store.write_layout(self.layout().to_json())
 
     def summary(self) -> Summary:
         """Return the counts."""
-        stored = self.store.index("network")
-        wanted = range(self.plan.spec.run.replicas)
-        done = sum(all((cell.key, number) in stored for number in wanted) for cell in self.plan.cells)
+        stored = self.store.index(self.plan.spec.REPLICA_KIND)
+        positions: dict[tuple[Any, ...], bool] = {}
+        for case in self.plan.cells:
+            wanted = range(self._wanted[case.key])
+            done = all((case.key, number) in stored for number in wanted)
+            positions[case.values] = positions.get(case.values, True) and done
         return Summary(
             store=self.store.path,
-            cells=len(self.plan.cells),
-            cells_done=done,
+            cells=len(positions),
+            cells_done=sum(positions.values()),
             replicas_computed=self._replicas,
             limits_solved=self._limits,
             failures=tuple(self._failures),
@@ -209,23 +270,47 @@ class _Driver:
         )
 
     def _keep(self, outcome: Outcome) -> None:
-        work = self.scheduler.batch(outcome.task)
+        spec, work = self.plan.spec, self.scheduler.batch(outcome.task)
         if outcome.arrays is not None:
             attributes = {"seconds": outcome.seconds, "worker": outcome.worker}
-            if isinstance(work, Limit):
-                self.store.write_shard("fluid", [work.key], None, outcome.arrays, attributes)
-                self._limits += 1
-            else:
-                keys = [cell.key for cell, numbers in work.items for _ in numbers]
+            if isinstance(work, Batch):
+                keys = [case.key for case, numbers in work.items for _ in numbers]
                 replicas = [number for _, numbers in work.items for number in numbers]
-                self.store.write_shard("network", keys, replicas, outcome.arrays, attributes)
+                self.store.write_shard(spec.REPLICA_KIND, keys, replicas, outcome.arrays, attributes)
                 self._replicas += work.replicas
-                for cell, _ in work.items:
-                    self.store.clear_failure(cell.key)
+                for case, _ in work.items:
+                    self.store.clear_failure(case.key)
+            else:
+                self.store.write_shard(spec.LIMIT_KIND, [work.key], None, outcome.arrays, attributes)
+                self._limits += 1
             self._cost += outcome.task.cost
         for failure in self.scheduler.settle(outcome):
-            self.store.record_failure(failure.cell.key, failure.error, failure.details, failure.attempts)
+            self.store.record_failure(
+                failure.case.key,
+                failure.error,
+                failure.details,
+                failure.attempts,
+                quarantined=failure.quarantined,
+            )
             self._failures.append(failure)
+        if outcome.arrays is not None and isinstance(work, Batch) and spec.target is not None:
+            self._ask_for_more(work)
+
+    def _ask_for_more(self, batch: Batch) -> None:
+        """Add the replicas that a precision still asks of the cases of a stored batch."""
+        items = []
+        for case, _ in batch.items:
+            before = self._wanted[case.key]
+            after = wanted_replicas(self.plan.spec, self.store, case)
+            if after > before:
+                self._wanted[case.key] = after
+                items.append((case, tuple(range(before, after))))
+        for more in make_batches(items, self._workers):
+            self.scheduler.add(more)
+            self._replicas_total += more.replicas
+            self._cost_total += more.seconds
+        if items:
+            self.write_layout()
 
     def _refresh(self) -> None:
         """Rebuild results.nc now and then, so that readers see partial results."""
@@ -233,22 +318,23 @@ class _Driver:
         if waited < max(_REFRESH_SECONDS, self._refresh_seconds / _REFRESH_SHARE):
             return
         begun = time.perf_counter()
-        consolidate(self.store, layout(self.plan))
+        consolidate(self.store, self.layout())
         self._refreshed = time.perf_counter()
         self._refresh_seconds = self._refreshed - begun
 
     def _load_limit(self, key: str) -> Arrays:
-        return {name: values[0] for name, values in self.store.read("fluid", key)[1].items()}
+        arrays = self.store.read(self.plan.spec.LIMIT_KIND, key)[1]
+        return {name: values[0] for name, values in arrays.items()}
 
     def _report(self, last: str) -> None:
         self._progress(
             Progress(
                 replicas_done=self._replicas,
-                replicas_total=self.plan.missing_replicas,
+                replicas_total=self._replicas_total,
                 limits_done=self._limits,
                 limits_total=len(self.plan.missing_limits),
                 cost_done=self._cost,
-                cost_total=self._total,
+                cost_total=self._cost_total,
                 failed=len(self._failures),
                 elapsed=time.perf_counter() - self._started,
                 last=last,

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-_FORM = re.compile(r"lengths\((?P<pairs>.*)\)\Z")
+from sweep.laws import Law
+from sweep.laws.parameters import NUMBER, canonical_number, number_text
+
+_FORM = re.compile(r"lengths\((?P<pairs>.*)\)\Z", re.DOTALL)
 _PAIR = re.compile(r"\s*(?P<length>\d+)\s*:\s*(?P<share>[0-9.eE+-]+)\s*\Z")
-_CURE = 'write "empty", "lengths(2: 0.2, 3: 0.8)" or "invariant"'
+_AGES = re.compile(r"\s*ages\s*=\s*(?P<ages>[^=,]*?)\s*\Z")
+_SCALED = re.compile(r"scaled\((?P<inner>.*)\)\Z", re.DOTALL)
+_OPTION = re.compile(
+    r",\s*(?:(?P<name>m|exchangeable)\s*=\s*(?P<value>[^=,()\[\]]*)|fixed\s*=\s*\[(?P<fixed>[^\[\]]*)\])\s*\Z"
+)
+_CURE = (
+    'write "empty", "lengths(2: 0.2, 3: 0.8)", "lengths(2: 0.2, ages=equilibrium)", "invariant" or '
+    '"scaled(law(exponential, mean=0.7), m=100)"'
+)
+#: Ages that jobs in service may have at time 0.
+AGES = ("fresh", "equilibrium")
+#: Longest queue at time 0 that is accepted; longer ones of an invariant state are drawn as long as this.
+LONGEST = 10**7
 #: Jobs by which N times a share may miss a whole number (shares are typed with few digits).
 _SLACK = 0.01
 
@@ -36,6 +52,10 @@ class Initial(ABC):
     def fresh(self) -> bool:
         """Whether jobs of age 0 have a positive mass at time 0."""
 
+    @abstractmethod
+    def check(self, N: int, lam: float, G: Law) -> None:
+        """Raise a ValueError unless N servers of rate λ and service law G can start so."""
+
 
 @final
 @dataclass(frozen=True)
@@ -56,13 +76,22 @@ class Invariant(Initial):
         """Ages have a density."""
         return False
 
+    def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
+        """Raise unless λ < 1."""
+        if lam >= 1.0:
+            raise ValueError(
+                f"initial must not be invariant where no invariant state exists, got lam = {lam:g}: "
+                "take lam below 1 or another start"
+            )
+
 
 @final
 @dataclass(frozen=True)
 class Lengths(Initial):
-    """Exact proportions of queue lengths, every job in service just started (age 0).
+    """Exact proportions of queue lengths, and jobs in service that have just started or are in equilibrium.
 
     `shares` holds (length, proportion) with length ≥ 1 increasing and proportions > 0; the rest is empty.
+    `ages` is "fresh" for jobs of age 0, or "equilibrium" for independent ages of density Ḡ.
 
     Examples
     --------
@@ -76,16 +105,32 @@ class Lengths(Initial):
     """
 
     shares: tuple[tuple[int, float], ...] = ()
+    ages: str = "fresh"
+
+    def __post_init__(self) -> None:
+        if self.ages not in AGES:
+            raise ValueError(f"initial must have ages {' or '.join(AGES)}, got {self.ages!r}")
+        if not self.shares:  # no job, no age
+            object.__setattr__(self, "ages", "fresh")
+        elif self.longest > LONGEST:
+            raise ValueError(f"initial must have lengths of at most {LONGEST}, got {self.longest}")
 
     def __str__(self) -> str:
         if not self.shares:
             return "empty"
-        return "lengths(" + ", ".join(f"{length}: {share!r}" for length, share in self.shares) + ")"
+        parts = [f"{length}: {share!r}" for length, share in self.shares]
+        if self.ages != "fresh":
+            parts.append(f"ages={self.ages}")
+        return f"lengths({', '.join(parts)})"
 
     @property
     def fresh(self) -> bool:
         """Every job in service has just started."""
-        return bool(self.shares)
+        return bool(self.shares) and self.ages == "fresh"
+
+    def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
+        """Raise unless N servers make whole numbers of all proportions."""
+        self.counts(N)
 
     @property
     def longest(self) -> int:
@@ -128,8 +173,85 @@ class Lengths(Initial):
         return lengths
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Initial):
+    """Queue i holds ⌊√m x_i⌋ jobs, the one in service just started: the start of a network in heavy traffic.
+
+    Parameters
+    ----------
+    start
+        The law F of X_0, as `sweep.diffusion.start.as_start` reads it.
+    m
+        The scale, a number ≥ 1.
+    exchangeable
+        Whether the x_i are independent draws from F; otherwise they are its mid-quantiles
+        F⁻¹((i + ½)/N), i = 0, …, N − 1, in increasing order.
+    fixed
+        Positions x of the first queues, instead of those.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A law, scale or position that is none.
+
+    Examples
+    --------
+    >>> start = parse_initial("scaled(point( x=1.50 ), m=400, fixed=[2, 0.5])")
+    >>> str(start)
+    'scaled(point(x=1.5), m=400, fixed=[2, 0.5])'
+    >>> start.exchangeable
+    True
+    """
+
+    start: str
+    m: float
+    exchangeable: bool = True
+    fixed: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        from sweep.diffusion.start import as_start
+
+        if not isinstance(self.start, str):
+            raise TypeError(f"initial must have a start that is text, got {self.start!r}")
+        if not isinstance(self.exchangeable, bool):
+            raise TypeError(f"exchangeable must be true or false, got {self.exchangeable!r}")
+        m, fixed = canonical_number(float(self.m)), tuple(canonical_number(float(x)) for x in self.fixed)
+        if not 1.0 <= m < math.inf:
+            raise ValueError(f"initial must have a scale m of at least 1, got {self.m!r}")
+        for x in fixed:
+            if not 0.0 <= x * math.sqrt(m) <= LONGEST:
+                raise ValueError(
+                    f"initial must have fixed positions ≥ 0 with queues of at most {LONGEST} jobs, got {x!r}"
+                )
+        object.__setattr__(self, "start", as_start(self.start).text)
+        object.__setattr__(self, "m", m)
+        object.__setattr__(self, "fixed", fixed)
+
+    def __str__(self) -> str:
+        parts = [self.start, f"m={number_text(self.m)}"]
+        if not self.exchangeable:
+            parts.append("exchangeable=false")
+        if self.fixed:
+            parts.append(f"fixed=[{', '.join(map(number_text, self.fixed))}]")
+        return f"scaled({', '.join(parts)})"
+
+    @property
+    def fresh(self) -> bool:
+        """Every job in service has just started."""
+        return True
+
+    def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
+        """Raise if there are more fixed positions than servers."""
+        if len(self.fixed) > N:
+            raise ValueError(f"initial must fix at most N queues, got {len(self.fixed)} with N = {N}")
+
+
 def parse_initial(text: str, field: str = "initial") -> Initial:
-    """Read `empty`, `invariant` or `lengths(2: 0.2, 3: 0.8)`, whose missing proportions are empty queues.
+    """Read `empty`, `invariant`, `lengths(2: 0.2, 3: 0.8)` or `scaled(law(exponential, mean=0.7), m=100)`.
+
+    Proportions that miss are empty queues; `ages=equilibrium` as a last entry of `lengths` gives ages of
+    density Ḡ. After m, `scaled` takes `exchangeable=false` and `fixed=[1.5, 2]`, see `Scaled`.
 
     Raises
     ------
@@ -141,11 +263,19 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
         return Lengths()
     if text == "invariant":
         return Invariant()
+    if scaled := _SCALED.match(text):
+        return _parse_scaled(scaled["inner"], field, text)
     form = _FORM.match(text)
     if form is None:
         raise ValueError(f"{field} must be an initial state, got {text!r}: {_CURE}")
+    *parts, last = form["pairs"].split(",")
+    ages = _AGES.match(last) if parts else None
+    if ages is None:
+        parts.append(last)
+    elif ages["ages"] not in AGES:
+        raise ValueError(f"{field} must have ages {' or '.join(AGES)}, got {ages['ages']!r} in {text!r}")
     shares: dict[int, float] = {}
-    for part in form["pairs"].split(","):
+    for part in parts:
         pair = _PAIR.match(part)
         share = _number(pair["share"]) if pair else None
         if pair is None or share is None:
@@ -160,23 +290,54 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
         shares[length] = share
     if sum(shares.values()) > 1.0 + 1e-9:
         raise ValueError(f"{field} must have proportions that sum to at most 1, got {text!r}")
-    return Lengths(tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0))
+    kept = tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0)
+    return Lengths(kept, ages["ages"] if ages else "fresh")
 
 
-def as_initial(value: str | Initial, field: str = "initial") -> Initial:
-    """Return an `Initial` from its text or from itself.
+def _parse_scaled(inner: str, field: str, text: str) -> Scaled:
+    """Take options off the end, in any order: what is left is the law of X_0."""
+    given: dict[str, Any] = {}
+    while option := _OPTION.search(inner):
+        name = option["name"] or "fixed"
+        if name in given:
+            raise ValueError(f"{field} must give {name} once, got {text!r}: {_CURE}")
+        given[name], inner = option["value"] if option["name"] else option["fixed"], inner[: option.start()]
+    m, exchangeable = given.get("m", "").strip(), given.get("exchangeable", "true").strip()
+    fixed = [x.strip() for x in given.get("fixed", "").split(",") if x.strip()]
+    if not all(NUMBER.fullmatch(number) for number in (m, *fixed)) or exchangeable not in ("true", "false"):
+        raise ValueError(
+            f"{field} must give m as a number, fixed as numbers and exchangeable as true or false, "
+            f"got {text!r}: {_CURE}"
+        )
+    try:
+        return Scaled(
+            start=inner.strip(),
+            m=float(m),
+            exchangeable=exchangeable == "true",
+            fixed=tuple(map(float, fixed)),
+        )
+    except ValueError as error:
+        raise ValueError(str(error).replace("initial", field, 1)) from None
+
+
+def as_initial(value: Any, field: str = "initial") -> Initial:
+    """Return an `Initial` from itself, from its text, or from a pair of arrays: lengths and ages by server.
 
     Raises
     ------
     TypeError
-        Neither.
+        None of these.
     ValueError
-        Text that is not an initial state.
+        Text that is not an initial state; arrays that are not, see `sweep.explicit.Explicit`.
     """
     if isinstance(value, Initial):
         return value
+    if isinstance(value, tuple) and len(value) == 2:
+        from sweep.explicit import Explicit
+
+        return Explicit(*value)
     if not isinstance(value, str):
-        raise TypeError(f"{field} must be text, got {value!r}: {_CURE}")
+        raise TypeError(f"{field} must be text or (lengths, ages), got {value!r}: {_CURE}")
     return parse_initial(value, field)
 
 

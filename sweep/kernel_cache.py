@@ -19,7 +19,7 @@ def provide_kernel_cache() -> None:
     if os.environ.get(_VARIABLE) or all(map(_writable, _places())) or _writable(_user_cache()):
         return
     try:
-        folder = _temporary()
+        folder = temporary_folder()
     except OSError:  # nothing can be written anywhere; numba will say so when a kernel is asked for
         return
     os.environ[_VARIABLE] = folder
@@ -52,7 +52,7 @@ def _writable(folder: str) -> bool:
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _temporary() -> str:
+def temporary_folder() -> str:
     """Return a folder for this account among the temporary files.
 
     What others could have put there is not used, for whoever writes to it decides what is executed.

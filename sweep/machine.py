@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -13,6 +14,8 @@ _CPU = ("cpu.max", "cpu.cfs_quota_us")
 _MEMORY = ("memory.max", "memory.limit_in_bytes")
 #: Bytes that a worker may allocate however little is available.
 LEAST_MEMORY = 2**30
+#: Of −1000 … 1000: as if the process used half of the machine's memory more than it does.
+_VICTIM = "500"
 
 
 def cpus(root: Path = Path("/")) -> int:
@@ -69,7 +72,8 @@ def available_memory(root: Path = Path("/")) -> int:
 def limit_memory(size: int) -> None:
     """Make allocation beyond `size` bytes a MemoryError of this process, before the kernel kills one for it.
 
-    At least `LEAST_MEMORY` is left: a worker's libraries alone take a few hundred megabytes.
+    At least `LEAST_MEMORY` is left: a worker's libraries alone take a few hundred megabytes. The limit may be
+    set again, higher or lower; what is allocated already stays.
     """
     if sys.platform == "linux":
         import resource
@@ -79,6 +83,12 @@ def limit_memory(size: int) -> None:
             max(size, LEAST_MEMORY) if hard == resource.RLIM_INFINITY else min(max(size, LEAST_MEMORY), hard)
         )
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def offer_as_victim(root: Path = Path("/")) -> None:
+    """Have the kernel end this process before its driver and before what else runs, should memory run out."""
+    with contextlib.suppress(OSError):  # not Linux, or a container that forbids it
+        (root / "proc/self/oom_score_adj").write_text(_VICTIM)
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:

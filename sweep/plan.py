@@ -5,31 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sweep.cell import Cell, Limit
-from sweep.schema import LIMIT_GRID
-from sweep.spec import SweepSpec
+from sweep.costs import LIMIT_SECONDS, WORKER_BYTES
+from sweep.schema import stored_variables
+from sweep.studies.base import Case, Solvable, SweepSpec
 from sweep.task import Task
-from sweep.work import RUN_REPLICAS, SOLVE_LIMIT
 
 #: A batch takes between a second and a minute where replicas are small enough.
 _SHORTEST, _LONGEST = 1.0, 60.0
 #: Batches a worker should get in a run, so that all end together.
 _BATCHES_A_WORKER = 8
-_SERVER_BYTES = 32
-_SNAPSHOT_BYTES = 40  # age and length of a server, and their sorted copy
-_WORKER_BYTES = 250_000_000
-_LIMIT_SECONDS = 0.2
-#: Prohorov distances and V at one snapshot: for any N, and for each server.
-_DISTANCE_SECONDS, _DISTANCE_SERVER_SECONDS = 0.05, 1e-6
 
-Item = tuple[Cell, tuple[int, ...]]
+Item = tuple[Case, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Replicas that one task computes: (cell, replica numbers) pairs."""
+    """Replicas that one task computes: (case, replica numbers) pairs."""
 
     items: tuple[Item, ...]
 
@@ -41,11 +33,16 @@ class Batch:
     @property
     def limits(self) -> tuple[str, ...]:
         """Keys of the limits that its replicas are compared with."""
-        return tuple(dict.fromkeys(cell.limit.key for cell, _ in self.items))
+        return tuple(dict.fromkeys(case.limit.key for case, _ in self.items))
 
     def split(self) -> list[Batch]:
-        """Return a batch for each cell."""
+        """Return a batch for each case."""
         return [Batch((item,)) for item in self.items]
+
+    @property
+    def seconds(self) -> float:
+        """Estimated seconds of one core."""
+        return sum(case.seconds * len(numbers) for case, numbers in self.items)
 
 
 @dataclass(frozen=True)
@@ -53,11 +50,16 @@ class Plan:
     """Everything a run has to do, and everything the finished store will hold."""
 
     spec: SweepSpec
-    cells: tuple[Cell, ...]
-    limits: tuple[Limit, ...]
-    missing_limits: tuple[Limit, ...]
+    cells: tuple[Case, ...]
+    limits: tuple[Solvable, ...]
+    missing_limits: tuple[Solvable, ...]
     batches: tuple[Batch, ...]
     needed_replicas: int = field(default=0)
+
+    @property
+    def positions(self) -> int:
+        """Points of the grid: several cases may stand at one."""
+        return len({case.values for case in self.cells})
 
     @property
     def missing_replicas(self) -> int:
@@ -67,42 +69,27 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Estimated seconds of one core."""
-        limits = _LIMIT_SECONDS * len(self.missing_limits)
-        return limits + sum(self.batch_seconds(batch) for batch in self.batches)
-
-    @property
-    def distance_seconds(self) -> float:
-        """The part of `seconds` that goes into distances at snapshots."""
-        horizon = float(self.spec.times[-1])
-        paths = sum(
-            len(numbers) * path_seconds(cell, horizon)
-            for batch in self.batches
-            for cell, numbers in batch.items
-        )
-        return sum(self.batch_seconds(batch) for batch in self.batches) - paths
+        return LIMIT_SECONDS * len(self.missing_limits) + sum(batch.seconds for batch in self.batches)
 
     @property
     def memory(self) -> int:
         """Estimated bytes of the largest worker."""
-        return max((self.batch_memory(batch) for batch in self.batches), default=_WORKER_BYTES)
+        return max((self.batch_memory(batch) for batch in self.batches), default=WORKER_BYTES)
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of the arrays of results.nc, which spans the axes of all cells, before compression."""
-        limits = math.prod(len({getattr(cell, axis) for cell in self.cells}) for axis in LIMIT_GRID)
-        servers = len({cell.N for cell in self.cells})
-        return 8 * self._replica_numbers() * limits * (servers * self.spec.run.replicas + 1)
-
-    def batch_seconds(self, batch: Batch) -> float:
-        """Estimated seconds of one core for `batch`."""
-        horizon, snapshots = float(self.spec.times[-1]), self.spec.snapshots.size
-        return sum(len(numbers) * replica_seconds(cell, horizon, snapshots) for cell, numbers in batch.items)
+        spec = self.spec
+        sizes = {axis: len({case.values[i] for case in self.cells}) for i, axis in enumerate(spec.AXES)}
+        cells, limits = (math.prod(sizes[axis] for axis in axes) for axes in (spec.AXES, spec.LIMIT_AXES))
+        groups = len({case.group for case in self.cells})
+        numbers = groups * cells * spec.most_replicas * self._numbers(spec.REPLICA_KIND)
+        return 8 * (numbers + limits * self._numbers(spec.LIMIT_KIND))
 
     def batch_memory(self, batch: Batch) -> int:
         """Estimated bytes of a worker that computes `batch`."""
-        servers = max(cell.N for cell, _ in batch.items)
-        state = servers * (_SERVER_BYTES + _SNAPSHOT_BYTES * self.spec.snapshots.size)
-        return _WORKER_BYTES + state + 16 * batch.replicas * self._replica_numbers()
+        servers = max(case.memory for case, _ in batch.items)
+        return WORKER_BYTES + servers + 16 * batch.replicas * self._numbers(self.spec.REPLICA_KIND)
 
     def batch_task(self, batch: Batch) -> Task:
         """Return the task that computes `batch`."""
@@ -110,38 +97,29 @@ class Plan:
         more = f" and {len(batch.items) - 1} more cells" if len(batch.items) > 1 else ""
         return Task(
             name=f"replicas {numbers[0]}-{numbers[-1]} of {first.text}{more}",
-            function=RUN_REPLICAS,
-            payload={"items": batch.items, "seed": self.spec.seed, "grids": self._grids()},
+            function=self.spec.REPLICA_TASK,
+            payload={"items": batch.items, "seed": self.spec.seed, "grids": self.spec.grids()},
             needs=batch.limits,
-            cost=self.batch_seconds(batch),
+            cost=batch.seconds,
             memory=self.batch_memory(batch),
         )
 
-    def limit_task(self, limit: Limit) -> Task:
+    def limit_task(self, limit: Solvable) -> Task:
         """Return the task that solves `limit`."""
         return Task(
             name=f"limit {limit.text}",
-            function=SOLVE_LIMIT,
-            payload={"limit": limit, "grids": self._grids(), "tolerance": self.spec.run.tolerance},
-            cost=_LIMIT_SECONDS,
-            memory=2 * _WORKER_BYTES,
+            function=self.spec.LIMIT_TASK,
+            payload={"limit": limit, "grids": self.spec.grids()},
+            cost=LIMIT_SECONDS,
+            memory=2 * WORKER_BYTES,
         )
 
-    def _grids(self) -> dict[str, Any]:
-        spec = self.spec
-        return {
-            "times": spec.times,
-            "levels": spec.run.levels,
-            "snapshots": spec.snapshots,
-            "ages": spec.ages,
-        }
-
-    def _replica_numbers(self) -> int:
-        spec = self.spec
-        levels = spec.run.levels
-        ages = spec.ages.size if spec.snapshots.size else 0
-        at_snapshot = levels * (ages + 2) + 1
-        return spec.times.size * (2 * levels + 2) + spec.snapshots.size * at_snapshot + 1
+    def _numbers(self, kind: str) -> int:
+        """Numbers that one replica or limit stores."""
+        sizes = {dim: len(values) for dim, values in self.spec.coordinates().items()}
+        omitted = self.spec.omitted() if kind == self.spec.REPLICA_KIND else ()
+        shown = stored_variables(kind, sizes, omitted).values()
+        return sum(math.prod(sizes[dim] for dim in variable.dims) for variable in shown)
 
 
 def make_plan(
@@ -149,7 +127,8 @@ def make_plan(
     stored_replicas: Collection[tuple[str, int]] = (),
     stored_limits: Collection[str] = (),
     workers: int = 1,
-    only: Callable[[Cell], bool] = lambda cell: True,
+    only: Callable[[Case], bool] = lambda case: True,
+    replicas: Callable[[Case], int] | None = None,
 ) -> Plan:
     """Return what is to be done for `spec` beyond what a store already holds.
 
@@ -158,23 +137,25 @@ def make_plan(
     spec
         The checked sweep.
     stored_replicas
-        (cell key, replica) pairs that need not be computed.
+        (case key, replica) pairs that need not be computed.
     stored_limits
         Limit keys that need not be solved.
     workers
         Among how many the batches will be shared.
     only
         Cells to work on; the others stay as they are.
+    replicas
+        How many replicas a case must have; by default what the spec says.
     """
     cells = spec.cells()
-    limits = {cell.limit.key: cell.limit for cell in cells}
-    wanted = range(spec.run.replicas)
+    wanted = replicas or (lambda case: int(spec.run.replicas))
+    limits = {case.limit.key: case.limit for case in cells}
     items = []
-    for cell in filter(only, cells):
-        numbers = tuple(number for number in wanted if (cell.key, number) not in stored_replicas)
+    for case in filter(only, cells):
+        numbers = tuple(n for n in range(wanted(case)) if (case.key, n) not in stored_replicas)
         if numbers:
-            items.append((cell, numbers))
-    used = {cell.limit.key for cell, _ in items} | {cell.limit.key for cell in cells if only(cell)}
+            items.append((case, numbers))
+    used = {case.limit.key for case in cells if only(case)}
     return Plan(
         spec=spec,
         cells=cells,
@@ -182,41 +163,27 @@ def make_plan(
         missing_limits=tuple(
             limit for key, limit in limits.items() if key in used and key not in stored_limits
         ),
-        batches=_batches(items, float(spec.times[-1]), spec.snapshots.size, workers),
-        needed_replicas=len(cells) * len(wanted),
+        batches=make_batches(items, workers),
+        needed_replicas=sum(map(wanted, cells)),
     )
 
 
-def replica_seconds(cell: Cell, horizon: float, snapshots: int = 0) -> float:
-    """Estimate the seconds of one replica, compared with its limit at so many snapshots."""
-    return path_seconds(cell, horizon) + snapshots * (_DISTANCE_SECONDS + _DISTANCE_SERVER_SECONDS * cell.N)
-
-
-def path_seconds(cell: Cell, horizon: float) -> float:
-    """Estimate the seconds of one path: an event costs more where servers outgrow the cache."""
-    events = cell.lam * cell.N * horizon * (cell.d + 2)
-    nanoseconds = 8.0 + 6.0 * max(0.0, math.log10(cell.N / 1e5))
-    return 5e-4 + 1e-9 * (events * nanoseconds + 2.0 * cell.N * horizon)
-
-
-def _batches(items: Sequence[Item], horizon: float, snapshots: int, workers: int) -> tuple[Batch, ...]:
-    """Pack (cell, replicas) items, limit by limit, into batches of about equal cost."""
-    total = sum(len(numbers) * replica_seconds(cell, horizon, snapshots) for cell, numbers in items)
+def make_batches(items: Sequence[Item], workers: int) -> tuple[Batch, ...]:
+    """Pack (case, replicas) items, limit by limit, into batches of about equal cost."""
+    total = sum(case.seconds * len(numbers) for case, numbers in items)
     target = min(max(total / (workers * _BATCHES_A_WORKER), _SHORTEST), _LONGEST)
     batches: list[Batch] = []
     pending: list[Item] = []
     filled = 0.0
-    by_limit = sorted(items, key=lambda item: item[0].limit.key)
-    for cell, numbers in by_limit:
-        seconds = replica_seconds(cell, horizon, snapshots)
+    for case, numbers in sorted(items, key=lambda item: item[0].limit.key):
         start = 0
         while start < len(numbers):
-            room = max(1, int((target - filled) / seconds))
+            room = max(1, int((target - filled) / case.seconds))
             part = numbers[start : start + room]
-            pending.append((cell, part))
-            filled += len(part) * seconds
+            pending.append((case, part))
+            filled += len(part) * case.seconds
             start += len(part)
-            if filled >= target - 0.5 * seconds:
+            if filled >= target - 0.5 * case.seconds:
                 batches.append(Batch(tuple(pending)))
                 pending, filled = [], 0.0
     if pending:

@@ -1,10 +1,13 @@
-"""How an arrival chooses: φ, the probability that it joins a queue of length ≥ ℓ, and its slope P.
+"""How an arrival chooses its queue: φ, the probability to join one of length ≥ ℓ, and the rules by name.
 
-A share p (`fraction`) of arrivals joins the shortest of d sampled queues, the others one uniform queue, so
-φ(x) = (1 − p) x + p x^d with x = S_ℓ.
+Under the rule "sampled" a share p (`fraction`) of arrivals joins the shortest of d sampled queues, the
+others one uniform queue, so φ(x) = (1 − p) x + p x^d with x = S_ℓ.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 
 def phi(x: float, d: int, fraction: float = 1.0) -> float:
@@ -31,3 +34,132 @@ def chord_slope(x: float, y: float, d: int, fraction: float = 1.0) -> float:
         total = total * y + power
         power *= x
     return (1.0 - fraction) + fraction * total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A routing rule.
+
+    Attributes
+    ----------
+    sentence
+        What an arrival does.
+    samples
+        Whether it samples `d` queues, a share `fraction` of arrivals at least.
+    sees_all
+        Whether it needs the lengths of all queues, so that departures are applied in the order of time.
+    loop
+        "module:function" of the compiled loop that runs a network under this rule event by event.
+    phi
+        φ(x, d, fraction) of the N → ∞ limit; None where no limit is implemented.
+    """
+
+    sentence: str
+    samples: bool
+    sees_all: bool
+    loop: str
+    phi: Callable[[float, int, float], float] | None = None
+
+
+_LOOPS = "sweep.network.rule_kernels"
+#: The rules by name. A new one is an entry here and a compiled loop over its choice of a server.
+ROUTING: dict[str, Rule] = {
+    "sampled": Rule(
+        sentence="A share `fraction` of arrivals joins the shortest of d sampled queues, others any queue.",
+        samples=True,
+        sees_all=False,
+        loop=f"{_LOOPS}:run_sampled",
+        phi=phi,
+    ),
+    "shortest": Rule(
+        sentence="Arrivals join the shortest of all N queues, ties uniformly (JSQ).",
+        samples=False,
+        sees_all=True,
+        loop=f"{_LOOPS}:run_shortest",
+    ),
+    "idle": Rule(
+        sentence="Arrivals join a uniform idle server; if there is none, they are routed as sampled (JIQ).",
+        samples=True,
+        sees_all=True,
+        loop=f"{_LOOPS}:run_idle",
+    ),
+    "round-robin": Rule(
+        sentence="Arrivals join the queues in turn.",
+        samples=False,
+        sees_all=True,
+        loop=f"{_LOOPS}:run_round_robin",
+    ),
+}
+
+
+def as_rule(routing: str) -> Rule:
+    """Return the rule of that name.
+
+    Raises
+    ------
+    TypeError
+        Not text.
+    ValueError
+        No such rule.
+
+    Examples
+    --------
+    >>> as_rule("round-robin").sentence
+    'Arrivals join the queues in turn.'
+    """
+    if not isinstance(routing, str):
+        raise TypeError(f"routing must be text, got {routing!r}: choose one of {', '.join(ROUTING)}")
+    if routing not in ROUTING:
+        raise ValueError(f"routing must be one of {', '.join(ROUTING)}, got {routing!r}")
+    return ROUTING[routing]
+
+
+def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: bool = False) -> str:
+    """Return the name of a rule that goes with d, `fraction` and a start, `invariant` or another one.
+
+    Raises
+    ------
+    TypeError
+        Not text.
+    ValueError
+        No such rule; d other than 1, or a fraction below 1, with a rule that does not sample; an invariant
+        start with one whose limit is not implemented.
+
+    Examples
+    --------
+    >>> check_routing("idle", 2), check_routing("shortest", 1)
+    ('idle', 'shortest')
+    """
+    if not as_rule(routing).samples:
+        if d != 1:
+            raise ValueError(f'd must be 1 with routing = "{routing}", which samples no queues, got {d}')
+        if fraction != 1.0:
+            raise ValueError(
+                f'fraction must be 1 with routing = "{routing}", which samples no queues, got {fraction:g}'
+            )
+    if invariant and as_rule(routing).phi is None:
+        raise ValueError(
+            f'initial must not be invariant with routing = "{routing}", whose limit is not implemented: '
+            'choose "empty" or "lengths(…)"'
+        )
+    return routing
+
+
+def limit_phi(routing: str) -> Callable[[float, int, float], float]:
+    """Return φ(x, d, fraction) of a rule's N → ∞ limit.
+
+    Raises
+    ------
+    ValueError
+        No such rule, or one whose limit is not implemented.
+
+    Examples
+    --------
+    >>> limit_phi("sampled")(0.5, 2, 1.0)
+    0.25
+    """
+    function = as_rule(routing).phi
+    if function is None:
+        known = " or ".join(f'"{name}"' for name, rule in ROUTING.items() if rule.phi)
+        raise ValueError(f'routing must have a limit, none is implemented for "{routing}": choose {known}')
+    return function

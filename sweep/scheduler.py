@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sweep.cell import Cell, Limit
 from sweep.plan import Batch, Plan
+from sweep.studies.base import Case, Solvable
 from sweep.task import Arrays, Outcome, Task
 
 #: Deaths of the worker that executes a single cell after which the cell has failed.
@@ -18,10 +18,11 @@ MAX_DEATHS = 3
 class CellFailure:
     """A cell that will not be finished in this run, and why."""
 
-    cell: Cell
+    case: Case
     error: str
     details: str
     attempts: int
+    quarantined: bool = False  # it killed its worker, again and again
 
 
 class Scheduler:
@@ -36,7 +37,7 @@ class Scheduler:
         self._load_limit = load_limit
         self._shared: dict[str, Arrays] = {}
         self._ready: list[tuple[bool, float, str, Task]] = []
-        self._work: dict[str, Batch | Limit] = {}
+        self._work: dict[str, Batch | Solvable] = {}
         self._deaths: dict[str, int] = {}
         self._unsolved = {limit.key for limit in plan.missing_limits}
         self._waiting: list[Batch] = []
@@ -55,15 +56,19 @@ class Scheduler:
             self._shared[name] = self._load_limit(name)
         return self._shared[name]
 
-    def batch(self, task: Task) -> Batch | Limit:
+    def batch(self, task: Task) -> Batch | Solvable:
         """Return what a task computes."""
         return self._work[task.name]
+
+    def add(self, batch: Batch) -> None:
+        """Take in another batch, found to be needed while the run goes on."""
+        self._release(batch)
 
     def settle(self, outcome: Outcome) -> list[CellFailure]:
         """Take note of an outcome (its arrays already stored) and return the cells that failed by it."""
         work = self._work[outcome.task.name]
         if outcome.arrays is not None:
-            if isinstance(work, Limit):
+            if not isinstance(work, Batch):
                 self._unsolved.discard(work.key)
                 waiting, self._waiting = self._waiting, []
                 for batch in waiting:
@@ -79,18 +84,21 @@ class Scheduler:
             return []
         return self._give_up(work, outcome, attempts)
 
-    def _give_up(self, work: Batch | Limit, outcome: Outcome, attempts: int) -> list[CellFailure]:
+    def _give_up(self, work: Batch | Solvable, outcome: Outcome, attempts: int) -> list[CellFailure]:
         if isinstance(work, Batch):
-            cells = [cell for cell, _ in work.items]
+            cases = [case for case, _ in work.items]
         else:
             waiting, self._waiting = self._waiting, []
             pieces = [piece for batch in waiting for piece in batch.split()]
-            cells = [piece.items[0][0] for piece in pieces if work.key in piece.limits]
+            cases = [piece.items[0][0] for piece in pieces if work.key in piece.limits]
             for piece in pieces:
                 if work.key not in piece.limits:
                     self._release(piece)
-        error = f"{outcome.task.name}: {outcome.error}" if isinstance(work, Limit) else outcome.error
-        return [CellFailure(cell, error, outcome.details, attempts) for cell in dict.fromkeys(cells)]
+        error = outcome.error if isinstance(work, Batch) else f"{outcome.task.name}: {outcome.error}"
+        return [
+            CellFailure(case, error, outcome.details, attempts, quarantined=outcome.lost)
+            for case in dict.fromkeys(cases)
+        ]
 
     def _release(self, batch: Batch) -> None:
         if self._unsolved.isdisjoint(batch.limits):
@@ -98,7 +106,7 @@ class Scheduler:
         else:
             self._waiting.append(batch)
 
-    def _push(self, work: Batch | Limit) -> None:
-        task = self._plan.limit_task(work) if isinstance(work, Limit) else self._plan.batch_task(work)
+    def _push(self, work: Batch | Solvable) -> None:
+        task = self._plan.limit_task(work) if not isinstance(work, Batch) else self._plan.batch_task(work)
         self._work[task.name] = work
         heapq.heappush(self._ready, (isinstance(work, Batch), -task.cost, task.name, task))

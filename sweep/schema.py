@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     import xarray as xr
-
-#: Axes of the parameter grid, in the order of stored dimensions.
-GRID = ("N", "d", "lam", "G")
-LIMIT_GRID = ("d", "lam", "G")
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,18 @@ COORDINATES: Mapping[str, tuple[str, str]] = {
     "level": ("1", "queue length ℓ at least"),
     "snapshot": ("mean service time", "time of the age snapshot"),
     "age": ("mean service time", "age of the job in service, at most"),
+    "batch": ("1", "batch of the run after its warm-up, counted from 0"),
+    "m": ("1", "scale m: time is divided by it, queue lengths by its square root"),
+    "b1": ("1", "excess rate of the uniform stream times √m, per server"),
+    "b0": ("1", "rate of the stream that uses choices times √m, per server"),
+    "ell": ("1", "number of queues sampled by an arrival of that stream ℓ"),
+    "x": ("1", "scaled queue length x"),
+    "server": ("1", "tagged queue, counted from 0"),
 }
+
+_TIME = "mean service time"
+#: In heavy traffic t is scaled.
+SCALED_TIME = ("m mean service times", "scaled time t")
 
 #: What one replica of the network yields.
 NETWORK: Mapping[str, Variable] = {
@@ -47,6 +54,16 @@ NETWORK: Mapping[str, Variable] = {
     ),
     "X": Variable(("t",), "1", "jobs per server, X^(N) / N"),
     "E": Variable(("t",), "1", "arrivals per server, E^(N) / N"),
+    "R_E": Variable(("t",), "mean service time", "time since the last arrival at the network, R_E"),
+    "longest": Variable((), "1", "longest queue at any time up to the last stored one"),
+    "S_average": Variable(("t", "level"), "1", "average of S^(N)_ℓ / N over the interval that ends at t"),
+    "X_average": Variable(("t",), "1", "average jobs per server over the interval that ends at t"),
+    "time_in_system": Variable(
+        ("t",), _TIME, "mean time in system of the jobs that leave in the interval that ends at t"
+    ),
+    "waiting_time": Variable(
+        ("t",), _TIME, "mean wait before service of the jobs that leave in the interval that ends at t"
+    ),
     "S_sup": Variable((), "1", "sup over stored t and ℓ of |S^(N)_ℓ / N − S_ℓ|"),
     "d_S": Variable(("snapshot",), "1", "distance d_𝕊 from the limit, sup over stored ℓ of d_P / ℓ"),
     "d_P": Variable(("snapshot", "level"), "1", "Prohorov distance of ν^(N)_ℓ / N from ν_ℓ"),
@@ -58,6 +75,47 @@ NETWORK: Mapping[str, Variable] = {
         "1",
         "fraction of queues of length at least ℓ serving a job of age at most a",
     ),
+}
+
+#: What one long run of the network yields.
+EQUILIBRIUM: Mapping[str, Variable] = {
+    "S_batch": Variable(("batch", "level"), "1", "time average over the batch of S^(N)_ℓ / N"),
+    "X_batch": Variable(("batch",), "1", "time average over the batch of jobs per server"),
+    "E_batch": Variable(("batch",), "1", "arrivals per server in the batch"),
+    "S_end": Variable(("batch", "level"), "1", "S^(N)_ℓ / N at the end of the batch"),
+    "X_end": Variable(("batch",), "1", "jobs per server at the end of the batch"),
+    "time_in_system": Variable(("batch",), _TIME, "mean time in system of a job, by Little's law"),
+    "waiting_time": Variable(("batch",), _TIME, "mean wait of a job before its service, by Little's law"),
+    "time_in_system_measured": Variable(
+        ("batch",), _TIME, "mean time in system of the jobs that leave in the batch"
+    ),
+    "waiting_time_measured": Variable(
+        ("batch",), _TIME, "mean wait before service of the jobs that leave in the batch"
+    ),
+    "longest": Variable((), "1", "longest queue at any time of the run, warm-up included"),
+}
+
+#: What one replica of a critical network yields, scaled.
+SCALED: Mapping[str, Variable] = {
+    "S": Variable(("t", "level"), "1", "fraction of queues with length at least ℓ, S^(N)_ℓ / N"),
+    "X": Variable(("t",), "1", "mean over queues of the scaled length Q / √m"),
+    "v": Variable(("t", "x"), "1", "share of queues with Q / √m > x"),
+    "W1": Variable(("t",), "1", "Wasserstein-1 distance of the empirical law of Q / √m from the limit"),
+    "KS": Variable(("t",), "1", "Kolmogorov distance of the empirical law of Q / √m from the limit"),
+    "d_P": Variable(("t",), "1", "Prohorov distance of the empirical law of Q / √m from the limit"),
+    "tagged": Variable(("t", "server"), "1", "scaled length Q / √m of single queues"),
+}
+
+#: What a solve of the heavy-traffic limit yields.
+DIFFUSION: Mapping[str, Variable] = {
+    "v": Variable(("t", "x"), "1", "tail P(X > x) of the limit"),
+    "u": Variable(("t", "x"), "1", "density of the limit, −∂v/∂x"),
+    "mean": Variable(("t",), "1", "mean scaled queue length of the limit"),
+    "error": Variable((), "1", "estimated absolute error of v"),
+    "v_stationary": Variable(("x",), "1", "tail of the stationary law; NaN where there is none"),
+    "mean_stationary": Variable((), "1", "mean of the stationary law; NaN where there is none"),
+    "fine_x": Variable(("knot",), "1", "positions between which v is linear", internal=True),
+    "fine_v": Variable(("t", "knot"), "1", "v at the knots", internal=True),
 }
 
 #: What a solve of the hydrodynamic equations yields.
@@ -99,7 +157,7 @@ INVARIANT: Mapping[str, Variable] = {
 
 #: What is known of each cell of the grid, whatever became of it.
 CELLS: Mapping[str, Variable] = {
-    "status": Variable((), "1", "pending, done or failed", "str"),
+    "status": Variable((), "1", "pending, done, failed or quarantined", "str"),
     "replicas": Variable((), "1", "replicas stored", "i4"),
     "attempts": Variable((), "1", "failed attempts so far", "i4"),
     "error": Variable((), "1", "last error, empty if there was none", "str"),
@@ -109,8 +167,22 @@ GROUPS: Mapping[str, Mapping[str, Variable]] = {
     "network": NETWORK,
     "fluid": FLUID,
     "invariant": INVARIANT,
+    "equilibrium": EQUILIBRIUM,
+    "scaled": SCALED,
+    "diffusion": DIFFUSION,
     "cells": CELLS,
 }
+
+
+def stored_variables(kind: str, sizes: Mapping[str, int], omitted: Collection[str]) -> dict[str, Variable]:
+    """Return the variables of a group of results.nc: those without an empty dimension that are kept."""
+    return {
+        name: variable
+        for name, variable in GROUPS[kind].items()
+        if not variable.internal
+        and name not in omitted
+        and all(sizes.get(dim, 0) > 0 for dim in variable.dims)
+    }
 
 
 def dataset(

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 #: Part of every key; raised whenever stored numbers change (docs/changes.md says why).
-NUMBERS_VERSION = 1
+NUMBERS_VERSION = 2
 
 
 class Purpose(IntEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from sweep.schema import GROUPS, Variable
 #: Kinds of shards: every group of arrays, whereas `cells` is told from them and from the failures.
 KINDS = tuple(group for group in GROUPS if group != "cells")
 
-_SHARD = re.compile(r"(?P<kind>[a-z]+)-[0-9a-f]{16}-(?P<digest>[0-9a-f]{32})\.nc")
+_SHARD = re.compile(r"(?P<kind>[a-z_]+)-[0-9a-f]{16}-(?P<digest>[0-9a-f]{32})\.nc")
 _KEY = re.compile(r"[0-9a-f]{32}")
 _CHUNK_BYTES = 1 << 20
 
@@ -27,12 +28,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Shard:
-    """What one shard holds: an item a row, each a (key, replica) with its arrays."""
+    """What one shard holds: an item a row, each a (key, replica) with its arrays.
+
+    `numbers` is the version of the numbers of what wrote it, 0 if it does not say.
+    """
 
     kind: str
     keys: tuple[str, ...]
     replicas: tuple[int, ...]
     arrays: Mapping[str, Array]
+    numbers: int
 
 
 class DamageError(Exception):
@@ -146,6 +151,7 @@ def decode(name: str, image: bytes) -> Shard:
         file.set_auto_mask(False)
         arrays = {variable: np.asarray(file[variable][...]) for variable in file.variables}
         complete, checksum = getattr(file, "complete", 0), getattr(file, "checksum", "")
+        provenance = getattr(file, "provenance", "{}")
     if complete != 1:
         raise DamageError("it is not marked complete")
     if checksum != checksum_of(arrays):
@@ -153,7 +159,8 @@ def decode(name: str, image: bytes) -> Shard:
     text = arrays.pop("key").tobytes().decode()
     keys = tuple(sys.intern(text[i : i + 32]) for i in range(0, len(text), 32))
     replicas = tuple(arrays.pop("replica").tolist())
-    return Shard(match["kind"], keys, replicas, arrays)
+    numbers = json.loads(provenance).get("numbers_version", 0)
+    return Shard(match["kind"], keys, replicas, arrays, numbers)
 
 
 def digest(image: bytes) -> str:

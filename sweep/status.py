@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.cube import Layout, consolidate
+from sweep.cube import consolidate, stored_replicas
+from sweep.layout import Layout
 from sweep.store import Store
 
 
@@ -32,25 +33,31 @@ def store_status(path: str | Path) -> Status:
     """
     store = Store.open(path)
     layout = Layout.from_json(store.layout_text)
-    stored = store.index("network")
-    wanted = range(layout.replicas)
-    have = {key: sum((key, number) in stored for number in wanted) for key in layout.cells.values()}
+    kinds = {group.kind for group in layout.groups if group.replicated}
+    places = {kind: store.index(kind) for kind in kinds}
     failures = store.failures()
-    failed = [
-        (layout.texts[key], failures[key].error)
-        for key, count in have.items()
-        if key in failures and count < len(wanted)
-    ]
+    done, replicas, wanted, failed = 0, 0, 0, []
+    for cells in layout.cells.values():
+        stored = [stored_replicas(places[kind], key, layout.wanted(key)) for kind, key in cells]
+        asked = [layout.wanted(key) for _, key in cells]
+        done += stored == asked
+        replicas += sum(stored)
+        wanted += sum(asked)
+        failed += [
+            (layout.texts[key], failures[key].error)
+            for (_, key), have, need in zip(cells, stored, asked, strict=True)
+            if key in failures and have < need
+        ]
     notes = [f"damaged, will be computed again: {shard} ({reason})" for shard, reason in store.damaged]
     owner = store.lock_owner()
     if owner is not None:
         notes.insert(0, f"being written by {owner}")
     return Status(
         name=layout.attributes["title"],
-        cells=len(have),
-        done=sum(count == len(wanted) for count in have.values()),
-        replicas=sum(have.values()),
-        wanted=len(wanted) * len(have),
+        cells=len(layout.cells),
+        done=done,
+        replicas=replicas,
+        wanted=wanted,
         failed=tuple(failed),
         notes=tuple(notes),
     )

@@ -7,15 +7,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.catalogue import Catalogue, Entry, Index, Place, entry_of
 from sweep.disk import TEMPORARY, write_file, writing
 from sweep.errors import MismatchError, StoreError
+from sweep.failures import Failure, Failures
+from sweep.frame import FRAME_FILE, differences, read_frame, write_frame
 from sweep.lock import LOCK_FILE, StoreLock, lock_owner
 from sweep.provenance import provenance_text
 from sweep.seeds import NUMBERS_VERSION
@@ -25,30 +27,18 @@ from sweep.shard import (
     Shard,
     check_attributes,
     check_items,
-    check_key,
     decode,
     digest,
     encode,
 )
 
-#: Version of the layout of directory and files.
-FORMAT = 1
-FRAME_FILE, SPEC_FILE, LAYOUT_FILE, RESULTS_FILE = "store.json", "spec.toml", "layout.json", "results.nc"
+SPEC_FILE, LAYOUT_FILE, RESULTS_FILE = "spec.toml", "layout.json", "results.nc"
+#: Shards that were checked already; may be removed at any time.
+CHECKED_FILE = "checked.json"
 #: Replica number of items that have none, such as limits.
 NO_REPLICA = -1
 
-
-Place = tuple[Path, int]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a cell or limit could not be computed, and how often it was tried."""
-
-    key: str
-    error: str
-    details: str
-    attempts: int
+__all__ = ["FRAME_FILE", "NO_REPLICA", "Failure", "Index", "Place", "Store"]
 
 
 class Store:
@@ -62,6 +52,8 @@ class Store:
         The directory.
     frame : dict
         What every shard has in common (study, seed, times, levels, …), as given to `create`.
+    numbers : tuple of int
+        Versions of the numbers that may be stored here: one, unless mixing was allowed.
 
     Examples
     --------
@@ -76,10 +68,21 @@ class Store:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], frame: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        frame: Mapping[str, Any],
+        numbers: Sequence[int] = (NUMBERS_VERSION,),
+    ) -> None:
         self.path = Path(path)
         self.frame = dict(frame)
-        self._seen: dict[Path, tuple[tuple[int, ...], Shard | str]] = {}
+        self.numbers = tuple(numbers)
+        self._shards = self.path / "shards"
+        self._catalogue = Catalogue(self._shards, self.path / CHECKED_FILE)
+        self._failures = Failures(self.path / "failures")
+        self._indices: dict[str, Index] = {}
+        self._aliases: dict[str, str] = {}
+        self._writing = False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], frame: Mapping[str, Any], spec_text: str) -> Store:
@@ -100,23 +103,29 @@ class Store:
             The directory holds other files or is a store already, or cannot be written.
         """
         store = cls(path, json.loads(json.dumps(frame)))
-        content = {"format": FORMAT, "numbers_version": NUMBERS_VERSION, "frame": store.frame}
         file = store.path / FRAME_FILE
         if file.exists():
             raise StoreError(f"{store.path} is a sweep store already: open it, or give a new --store")
         with writing(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
             # Another first run may be making the same store at this moment.
-            own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, "shards", "failures"}
+            own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, CHECKED_FILE, "shards", "failures"}
             if any(entry.name not in own and entry.name[0] != "." for entry in store.path.iterdir()):
                 raise StoreError(f"{store.path} holds other files: give a new or empty directory as --store")
-        write_file(file, json.dumps(content).encode())
+        write_frame(store.path, store.frame, store.numbers)
         store.write_spec(spec_text)
         return store
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Store:
+    def open(cls, path: str | os.PathLike[str], *, mixing: bool = False) -> Store:
         """Open an existing store.
+
+        Parameters
+        ----------
+        path
+            The directory.
+        mixing
+            Whether the store may hold numbers of other versions alone, as is harmless where none are added.
 
         Raises
         ------
@@ -124,24 +133,28 @@ class Store:
             Not a store, or one of another format or numbers version.
         """
         root = Path(path)
-        try:
-            content = json.loads((root / FRAME_FILE).read_text(encoding="utf-8"))
-            found, numbers, frame = content["format"], content["numbers_version"], dict(content["frame"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise MismatchError(
-                f"{root} is not a sweep store ({type(error).__name__} in {FRAME_FILE}): "
-                "give the directory named as --store of `sweep run`"
-            ) from error
-        if found != FORMAT:
-            raise StoreError(
-                f"{root} has store format {found}, this version reads {FORMAT}: use the version that made it"
-            )
-        if numbers != NUMBERS_VERSION:
-            raise StoreError(
-                f"{root} holds numbers of version {numbers}, this version makes {NUMBERS_VERSION}: "
-                "give a new --store, or use the version that made it"
-            )
-        return cls(root, frame)
+        return cls(root, *read_frame(root, mixing=mixing))
+
+    def mix_numbers(self) -> None:
+        """Allow numbers of this version beside those of others; needs the lock, and holds for good.
+
+        Shards tell their version, `Index.numbers` that of each cell. Keys of cells depend on the version:
+        `adopt` says which older key is which cell's.
+        """
+        if NUMBERS_VERSION not in self.numbers:
+            self.numbers = (*self.numbers, NUMBERS_VERSION)
+            write_frame(self.path, self.frame, self.numbers)
+
+    def adopt(self, aliases: Mapping[str, str]) -> None:
+        """Count what is stored under older keys as that of newer ones.
+
+        Parameters
+        ----------
+        aliases
+            New key by old key, of cells and limits alike.
+        """
+        self._aliases.update(aliases)
+        self._indices.clear()
 
     @property
     def spec_path(self) -> Path:
@@ -156,7 +169,7 @@ class Store:
     @property
     def damaged(self) -> list[tuple[Path, str]]:
         """Shards that are left out, and why; they stay where they are until set aside."""
-        return [(path, shard) for path, shard in self._scan().items() if isinstance(shard, str)]
+        return [(path, look) for path, look in self._catalogue.scan().items() if isinstance(look, str)]
 
     @contextmanager
     def lock(self, command: str | None = None) -> Iterator[None]:
@@ -173,10 +186,15 @@ class Store:
             Another writer holds it.
         """
         with StoreLock(self.path, command):
-            for folder in (self.path, self._shards, self._failures):
+            for folder in (self.path, self._shards, self._failures.folder):
                 for path in folder.glob(f"{TEMPORARY}*"):
                     path.unlink(missing_ok=True)
-            yield
+            self._writing = True
+            try:
+                yield
+            finally:
+                self._writing = False
+                self._catalogue.save()
 
     def lock_owner(self) -> str | None:
         """Return who writes to the store now, in words; None if nobody does."""
@@ -190,10 +208,8 @@ class Store:
         StoreError
             A field differs from the store's; names each with both values.
         """
-        asked = json.loads(json.dumps(frame))
-        names = [name for name in {**self.frame, **asked} if self.frame.get(name) != asked.get(name)]
-        if names:
-            changes = [f"{name} {_difference(self.frame.get(name), asked.get(name))}" for name in names]
+        changes = differences(self.frame, json.loads(json.dumps(frame)))
+        if changes:
             raise MismatchError(
                 f"store {self.path} was made with {'; '.join(changes)}: give a new --store, or set it back"
             )
@@ -255,25 +271,31 @@ class Store:
         variables = check_items(kind, keys, numbers, arrays)
         identity = hashlib.sha256(json.dumps([kind, list(keys), numbers]).encode()).hexdigest()[:16]
         for path in sorted(self._shards.glob(f"{kind}-{identity}-*.nc")):
-            if isinstance(self._look(path), Shard):
+            if isinstance(self._catalogue.look(path), Entry):
                 return path
         labels = {"provenance": provenance_text(), **check_attributes(attributes or {})}
         image = encode(kind, keys, numbers, variables, labels)
         path = self._shards / f"{kind}-{identity}-{digest(image)}.nc"
         write_file(path, image)
+        entry = entry_of(kind, NUMBERS_VERSION, keys, numbers)
+        self._catalogue.note(path, entry)
+        if kind in self._indices:
+            self._indices[kind].add(path, entry, self._aliases)
         return path
 
-    def index(self, kind: str) -> dict[tuple[str, int], Place]:
+    def index(self, kind: str) -> Index:
         """Return in which shard and row each stored (key, replica) lies; replica is −1 for items without one.
 
         Only complete shards whose bytes are as written count; the others are in `damaged`.
         """
-        places: dict[tuple[str, int], Place] = {}
-        for path, shard in self._scan().items():
-            if isinstance(shard, Shard) and shard.kind == kind:
-                for row, item in enumerate(zip(shard.keys, shard.replicas, strict=True)):
-                    places.setdefault(item, (path, row))
-        return places
+        index = Index()
+        for path, entry in self._catalogue.scan().items():
+            if isinstance(entry, Entry) and entry.kind == kind:
+                index.add(path, entry, self._aliases)
+        self._indices[kind] = index
+        if self._writing:
+            self._catalogue.save()
+        return index
 
     def read(self, kind: str, key: str) -> tuple[NDArray[np.int64], dict[str, Array]]:
         """Return all stored replicas of one cell, or the one solve of a limit.
@@ -290,17 +312,21 @@ class Store:
         StoreError
             Nothing is stored of it.
         """
-        found = sorted((item[1], place) for item, place in self.index(kind).items() if item[0] == key)
-        if not found:
+        index = self._indices.get(kind) if self._writing else None  # nobody else adds anything meanwhile
+        if index is None or not index.count(key):
+            index = self.index(kind)
+        replicas = index.replicas(key)
+        if not replicas:
             raise StoreError(f"store {self.path} holds no {kind} results of {key}: run the sweep first")
-        shards = {path: self.load_shard(path) for path in dict.fromkeys(place[0] for _, place in found)}
+        places = [index[key, replica] for replica in replicas]
+        shards = {path: self.load_shard(path) for path in dict.fromkeys(path for path, _ in places)}
         arrays: dict[str, Array] = {}
-        for position, (_, (path, row)) in enumerate(found):
+        for position, (path, row) in enumerate(places):
             for name, values in shards[path].arrays.items():
                 if name not in arrays:
-                    arrays[name] = np.full((len(found), *values.shape[1:]), np.nan, values.dtype)
+                    arrays[name] = np.full((len(places), *values.shape[1:]), np.nan, values.dtype)
                 arrays[name][position] = values[row]
-        return np.array([replica for replica, _ in found], dtype=np.int64), arrays
+        return np.array(replicas, dtype=np.int64), arrays
 
     def load_shard(self, path: Path) -> Shard:
         """Read a whole shard, its bytes checked.
@@ -313,6 +339,7 @@ class Store:
         try:
             return decode(path.name, path.read_bytes())
         except (OSError, DamageError) as error:
+            self._catalogue.forget(path)
             raise StoreError(
                 f"shard {path} cannot be read ({error}): run the sweep again to redo it"
             ) from error
@@ -328,72 +355,16 @@ class Store:
             moved.append((target, reason))
         return moved
 
-    def record_failure(self, key: str, error: str, details: str, attempts: int) -> None:
-        """Keep that a cell or limit failed; replaces an earlier record of it."""
-        content = asdict(Failure(check_key(key), error, details, attempts))
-        write_file(self._failures / f"{key}.json", json.dumps(content, indent=1).encode())
+    def record_failure(
+        self, key: str, error: str, details: str, attempts: int, *, quarantined: bool = False
+    ) -> None:
+        """Keep that a cell or limit failed, or was `quarantined`; replaces an earlier record of it."""
+        self._failures.record(Failure(key, error, details, attempts, quarantined))
 
     def clear_failure(self, key: str) -> None:
         """Forget a failure, if there was one."""
-        (self._failures / f"{check_key(key)}.json").unlink(missing_ok=True)
+        self._failures.clear(key)
 
     def failures(self) -> dict[str, Failure]:
         """Return the recorded failures by key."""
-        found = {}
-        for path in sorted(self._failures.glob("*.json")):
-            try:
-                failure = Failure(**json.loads(path.read_text(encoding="utf-8")))
-            except FileNotFoundError:  # cleared since it was listed
-                continue
-            except (ValueError, TypeError):
-                failure = Failure(path.stem, f"the record {path} is damaged", "", 0)
-            found[failure.key] = failure
-        return found
-
-    @property
-    def _shards(self) -> Path:
-        return self.path / "shards"
-
-    @property
-    def _failures(self) -> Path:
-        return self.path / "failures"
-
-    def _scan(self) -> dict[Path, Shard | str]:
-        looks = {path: self._look(path) for path in sorted(self._shards.glob("[!.]*.nc"))}
-        return {path: look for path, look in looks.items() if look is not None}
-
-    def _look(self, path: Path) -> Shard | str | None:
-        """Return a shard's items without its arrays, or what is wrong with it; None if it is gone."""
-        try:
-            status = path.stat()
-            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if path not in self._seen or self._seen[path][0] != stamp:
-                self._seen[path] = (stamp, _inspect(path))
-        except FileNotFoundError:
-            return None
-        return self._seen[path][1]
-
-
-def _inspect(path: Path) -> Shard | str:
-    try:
-        shard = decode(path.name, path.read_bytes())
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        return f"it cannot be read ({error})"
-    except DamageError as error:
-        return str(error)
-    return Shard(shard.kind, shard.keys, shard.replicas, {})
-
-
-def _difference(mine: Any, asked: Any) -> str:
-    if isinstance(mine, list) and isinstance(asked, list) and len(mine) == len(asked):
-        place = next(place for place, pair in enumerate(zip(mine, asked, strict=True)) if pair[0] != pair[1])
-        return f"[{place}] = {mine[place]!r}, now {asked[place]!r}"
-    return f"= {_short(mine)}, now {_short(asked)}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 4:
-        return f"{len(value)} values from {value[0]!r} to {value[-1]!r}"
-    return repr(value)
+        return self._failures.all()

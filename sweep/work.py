@@ -1,33 +1,43 @@
-"""The tasks of a sweep: what a worker computes for a limit and for a batch of replicas."""
+"""The named tasks of a sweep: what a worker computes for a limit and for a batch of replicas.
+
+A limit's arrays have a leading item axis of length 1; those of replicas have one in the batch's order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.cell import Cell
-from sweep.task import Arrays
+from sweep.task import Arrays, resolve
 
-SOLVE_LIMIT = "sweep.work:solve_limit"
-RUN_REPLICAS = "sweep.work:run_replicas"
+if TYPE_CHECKING:
+    from sweep.studies.base import Case
+
+Row = dict[str, Any]
 
 
 def solve_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
-    """Solve the hydrodynamic equations of one `Limit`; arrays have a leading item axis of length 1."""
+    """Solve the hydrodynamic equations of one `Limit`."""
     from sweep.comparison import knots, limit_error, measures
     from sweep.fluid.transient import solve
 
-    limit, grids = payload["limit"], dict(payload["grids"])
-    snapshots, ages = grids["snapshots"], grids.pop("ages")
-    if not snapshots.size:
-        arrays = solve(limit, **grids, ages=ages, tolerance=payload["tolerance"])
-    else:
-        fine = knots(limit, snapshots)
-        both = np.union1d(fine, ages)
-        arrays = solve(limit, **grids, ages=both, tolerance=payload["tolerance"])
+    limit, grids = payload["limit"], payload["grids"]
+    snapshots, ages = grids["snapshots"], grids["ages"]
+    fine = knots(limit, snapshots) if snapshots.size else ages
+    both = np.union1d(fine, ages)
+    arrays = solve(
+        limit,
+        times=grids["times"],
+        levels=grids["levels"],
+        snapshots=snapshots,
+        ages=both,
+        tolerance=grids["tolerance"],
+    )
+    if snapshots.size:
         nu = arrays["nu_cdf"]
         arrays["nu_cdf"] = nu[:, :, np.searchsorted(both, ages)]
         arrays["knot_age"], arrays["knot_cdf"] = fine, nu[:, :, np.searchsorted(both, fine)]
@@ -35,33 +45,170 @@ def solve_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dic
     return {name: values[np.newaxis] for name, values in arrays.items()}
 
 
+def solve_invariant(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
+    """Solve for the invariant state of one `Limit`."""
+    from sweep.fluid import invariant
+
+    state = invariant.solve_invariant(payload["limit"], payload["grids"]["levels"])
+    arrays = {
+        "S": state.S,
+        "log_S": state.log_S,
+        "mean_queue": state.length.value,
+        "mean_queue_error": state.length.error,
+        "mean_time_in_system": state.mean_time_in_system,
+        "mean_virtual_waiting_time": state.mean_virtual_waiting_time,
+    }
+    return {name: np.asarray(values)[np.newaxis] for name, values in arrays.items()}
+
+
+def solve_heavy_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
+    """Solve the heavy-traffic limit of one `DiffusionLimit`."""
+    from sweep.diffusion import study
+
+    limit, grids = payload["limit"], payload["grids"]
+    model = limit.model
+    arrays = study.solve_heavy_limit(
+        b1=model.b1,
+        b0=model.b0,
+        ell=model.ell,
+        sigma2=model.sigma2,
+        times=grids["times"],
+        x=grids["x"],
+        initial=limit.initial,
+        tolerance=grids["tolerance"],
+    )
+    return {name: np.asarray(values)[np.newaxis] for name, values in arrays.items()}
+
+
 def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:
-    """Simulate every replica of a batch; arrays have a leading item axis, in the batch's order."""
+    """Simulate replicas on a time grid and compare each with its hydrodynamic limit."""
     from sweep.comparison import compare, measures
     from sweep.network.simulate import run_path
 
-    grids = dict(payload["grids"])
-    ages = grids.pop("ages")
-    rows = []
-    for cell, replicas in payload["items"]:
-        limit = shared[cell.limit.key]
+    grids = payload["grids"]
+
+    def row(case: Case, replica: int) -> Row:
+        limit = shared[case.limit.key]
+        path = run_path(
+            case.cell,
+            times=grids["times"],
+            seed=payload["seed"],
+            replica=replica,
+            levels=grids["levels"],
+            snapshots=grids["snapshots"],
+        )
+        arrays = path.arrays(grids["ages"])
         nu = measures(limit) if "knot_cdf" in limit else []
-        for replica in replicas:
-            path = run_path(cell, seed=payload["seed"], replica=replica, **grids)
-            row = path.arrays(ages)
-            rows.append({**row, **compare(cell.G, path, row["S"], limit, nu)})
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        return {**arrays, **compare(case.cell.G, path, arrays["S"], limit, nu)}
+
+    return _rows(payload, row)
 
 
-def warm_up() -> None:
-    """Compile the kernels into their cache, so that workers that start together do not race to build it."""
-    grids: dict[str, Any] = {
-        "times": np.array([0.0, 0.5]),
-        "levels": 1,
-        "snapshots": np.array([0.5]),
-        "ages": np.array([np.inf]),
-    }
-    cell = Cell(N=2, d=2, lam=0.5, G="exponential")
-    limit = solve_limit({"limit": cell.limit, "grids": grids, "tolerance": 1e-2}, {})
-    shared = {cell.limit.key: {name: values[0] for name, values in limit.items()}}
-    run_replicas({"items": ((cell, (0,)),), "seed": 0, "grids": grids}, shared)
+def run_equilibrium(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
+    """Simulate long runs and average each over its batches."""
+    from sweep.network.simulate import run_path
+
+    grids = payload["grids"]
+    edges, measured = grids["edges"], grids["measure"]
+
+    def row(case: Case, replica: int) -> Row:
+        path = run_path(
+            case.cell,
+            times=edges,
+            seed=payload["seed"],
+            replica=replica,
+            levels=grids["levels"],
+            snapshots=np.empty(0),
+            averages=True,
+            measure=measured,
+        )
+        arrays, lam = path.arrays(np.array([np.inf])), case.cell.lam
+        # The first interval is the warm-up.
+        S, X = arrays["S_average"][1:], arrays["X_average"][1:]
+        row = {
+            "S_batch": S,
+            "X_batch": X,
+            "E_batch": arrays["E"][1:] - arrays["E"][:-1],
+            "S_end": arrays["S"][1:],
+            "X_end": arrays["X"][1:],
+            "time_in_system": X / lam,
+            "waiting_time": (X - S[:, 0]) / lam,
+            "longest": arrays["longest"],
+        }
+        for name in ("time_in_system", "waiting_time") if measured else ():
+            row[f"{name}_measured"] = arrays[name][1:]
+        return row
+
+    return _rows(payload, row)
+
+
+def run_scaled(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:
+    """Simulate critical networks and compare their scaled queues with the diffusion limit."""
+    from sweep.diffusion.study import empirical_distances
+    from sweep.network.simulate import run_path
+
+    grids = payload["grids"]
+
+    def row(case: Case, replica: int) -> Row:
+        m, tagged, levels = dict(case.options)["m"], grids["tagged"], grids["levels"]
+        times = m * grids["times"]
+        path = run_path(
+            case.cell,
+            times=times,
+            seed=payload["seed"],
+            replica=replica,
+            levels=None,
+            snapshots=times if tagged else np.empty(0),
+        )
+        S = path.arrays(np.array([np.inf]))["S"]
+        shown = np.zeros((len(S), levels))
+        shown[:, : S.shape[1]] = S[:, :levels]
+        N, limit = case.cell.N, shared[case.limit.key]
+        counts = np.rint(S * N).astype(np.int64)
+        row = {"S": shown, **empirical_distances(counts, N=N, m=m, x=grids["x"], limit=limit)}
+        if tagged:
+            row["tagged"] = path.lengths[:, :tagged] / math.sqrt(m)
+        return row
+
+    return _rows(payload, row)
+
+
+def _rows(payload: Mapping[str, Any], row: Callable[[Any, int], Row]) -> dict[str, NDArray[Any]]:
+    """Stack the rows of a batch, without what the sweep does not store."""
+    rows = [row(case, replica) for case, replicas in payload["items"] for replica in replicas]
+    omitted = payload["grids"]["omit"]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0] if name not in omitted}
+
+
+def warm_up(study: str) -> None:
+    """Compile a study's kernels into their cache, so that workers that start together do not race for it."""
+    from sweep.spec import parse_spec
+
+    spec = parse_spec({"name": "warm-up", "study": study, "seed": 0, **_SMALL[study]})
+    (case, *_), grids = spec.cells(), spec.grids()
+    limit = resolve(spec.LIMIT_TASK)({"limit": case.limit, "grids": grids}, {})
+    shared = {case.limit.key: {name: values[0] for name, values in limit.items()}}
+    resolve(spec.REPLICA_TASK)({"items": ((case, (0,)),), "seed": 0, "grids": grids}, shared)
+
+
+_SMALL: Mapping[str, Mapping[str, Any]] = {
+    "transient": {
+        "grid": {"N": 2, "d": 2, "lam": 0.5, "G": "exponential"},
+        "run": {
+            "horizon": 0.5,
+            "times": 2,
+            "replicas": 1,
+            "levels": 1,
+            "snapshots": [0.5],
+            "tolerance": 1e-2,
+        },
+    },
+    "equilibrium": {
+        "grid": {"N": 2, "d": 2, "lam": 0.5, "G": "exponential"},
+        "run": {"horizon": 0.5, "warmup": 0.0, "batches": 1, "replicas": 1, "levels": 1},
+    },
+    "heavy-traffic": {
+        "grid": {"N": 4, "m": 4, "b1": -1.0, "b0": 1.0, "ell": 2, "G": "exponential"},
+        "run": {"horizon": 0.5, "times": 2, "replicas": 1, "levels": 1, "tolerance": 1e-2},
+    },
+}

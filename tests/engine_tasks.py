@@ -82,6 +82,16 @@ def allocate(_: Payload, __: Shared) -> Arrays:
         blocks.append(np.ones(2**22))
 
 
+def take(payload: Payload, _: Shared) -> Arrays:
+    """Allocate so many bytes, and use none."""
+    return {"size": np.array(np.empty(payload["size"], np.int8).size)}
+
+
+def victim(_: Payload, __: Shared) -> Arrays:
+    """How willingly the kernel ends this process when memory is short."""
+    return {"score": np.array(int(Path("/proc/self/oom_score_adj").read_text()))}
+
+
 def unsendable(_: Payload, __: Shared) -> Arrays:
     return {"x": lambda: 0}  # type: ignore[dict-item]
 

@@ -108,12 +108,13 @@ def test_arrivals_may_be_a_law_a_profile_or_their_text() -> None:
         as_arrivals("poisson")
 
 
-def test_the_rate_is_part_of_the_limit_and_refused_by_the_network() -> None:
+def test_the_rate_is_part_of_the_limit_and_of_the_network() -> None:
     common = {"d": 2, "lam": 0.5, "G": "exponential"}
     limit = Limit(**common, arrivals="profile( 0: 1, 2: 3 )")
     assert limit.key != Limit(**common).key
     assert "arrivals=profile(0: 1, 2: 3)" in limit.text
     assert limit.mean_arrivals(np.array([1.0, 3.0])).tolist() == [0.5, 2.5]
     assert Limit(**common).mean_arrivals(np.array([3.0])).tolist() == [1.5]
-    with pytest.raises(ValueError, match=r"arrivals must be a law of gaps for N servers, got profile\(0: 1"):
-        Cell(N=10, **common, arrivals="profile(0: 1, 2: 3)")
+    cell = Cell(N=10, **common, arrivals="profile(0: 1, 2: 3)")
+    assert cell.limit == limit
+    assert cell.key != Cell(N=10, **common).key

@@ -57,7 +57,7 @@ def test_cells_of_different_N_share_their_limit():
         ({"fraction": -0.1}, ValueError, "fraction must lie in [0, 1], got -0.1"),
         ({"replacement": 1}, TypeError, "replacement must be true or false, got 1"),
         ({"replacement": False, "d": 101}, ValueError, "d must be at most N without replacement"),
-        ({"initial": 3}, TypeError, "initial must be text"),
+        ({"initial": 3}, TypeError, "initial must be text or (lengths, ages), got 3"),
     ],
 )
 def test_an_impossible_parameter_is_named_with_its_value(change, error, text):

@@ -1,38 +1,137 @@
-"""cluster.yaml is what `ray up` takes, and its counts make sense."""
+"""The cluster files are what `ray up` takes, and our check finds what Ray overlooks."""
 
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 import yaml
+from typer.testing import CliRunner
 
-FILE = Path(__file__).parent.parent / "cluster.yaml"
+from sweep.engines.cluster_file import PROVIDER_FIELDS, check_cluster_file
+from sweep.remote_cli import show_cluster_file
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(ROOT.glob("cluster*.yaml"))
+Config = dict[str, Any]
 
 
-@pytest.fixture
-def config():
-    return yaml.safe_load(FILE.read_text())
+def load(name: str = "cluster.yaml") -> Config:
+    config: Config = yaml.safe_load((ROOT / name).read_text())
+    return config
 
 
-def test_ray_accepts_the_file(config):
+def test_there_is_a_file_for_own_machines_and_one_for_a_cloud() -> None:
+    assert [load(file.name)["provider"]["type"] for file in FILES] == ["aws", "local"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_ray_and_we_accept_the_file(file: Path) -> None:
     from ray.autoscaler._private.util import prepare_config, validate_config
 
+    config = load(file.name)
+    assert check_cluster_file(config) == []
     validate_config(prepare_config(config))
 
 
-def test_ray_refuses_a_misspelt_key(config):
+def test_ray_refuses_a_misspelt_key() -> None:
     from ray.autoscaler._private.util import prepare_config, validate_config
 
+    config = load()
     config["max_wrokers"] = config.pop("max_workers")
     with pytest.raises(Exception, match="max_wrokers"):
         validate_config(prepare_config(config))
 
 
-def test_every_worker_machine_starts(config):
-    workers = len(config["provider"]["worker_ips"])
-    assert config["min_workers"] == config["max_workers"] == workers
-    assert set(config["provider"]) == {"type", "head_ip", "worker_ips"}
-
-
-def test_the_dashboard_listens_on_loopback_only(config):
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_files_are_safe_by_default_and_pinned(file: Path) -> None:
+    config = load(file.name)
+    for role in ("head", "worker"):
+        (start,) = [line for line in config[f"{role}_start_ray_commands"] if "ray start" in line]
+        assert "RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0" in start
+        assert "~/sweep/.venv/bin/ray start" in start
     (start,) = [line for line in config["head_start_ray_commands"] if "--head" in line]
     assert "--dashboard-host=127.0.0.1" in start
+    assert "~/.ray/auth_token" in config["file_mounts"]
+    assert any("make install" in line for line in config["setup_commands"])  # of requirements.lock
+    for line in config.get("head_setup_commands", []):
+        assert not re.search(r"pip install(?!.*==)", line)
+
+
+def change(key: str, value: Any) -> Callable[[Config], None]:
+    return lambda config: config.update({key: value})
+
+
+def change_provider(key: str, value: Any) -> Callable[[Config], None]:
+    return lambda config: config["provider"].update({key: value})
+
+
+def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
+    def apply(config: Config) -> None:
+        key = f"{role}_start_ray_commands"
+        config[key] = [line.replace(old, new) for line in config[key]]
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (change_provider("worker_ip", []), "provider.worker_ip is unknown: did you mean worker_ips?"),
+        (change_provider("zone", "a"), "provider.zone is unknown: it takes external_head_ip, head_ip, type"),
+        (
+            change("min_workers", None),
+            "min_workers must be 2, the number of worker_ips, got none, which means 0",
+        ),
+        (change("min_workers", 0), "min_workers must be 2, the number of worker_ips, got 0"),
+        (change("max_workers", 5), "max_workers must be 2, the number of worker_ips, got 5"),
+        (change_provider("head_ip", "127.0.0.1"), "head_ip must be an address that the workers can reach"),
+        (change_provider("head_ip", "192.0.2.11"), "worker_ips must not hold head_ip, got '192.0.2.11'"),
+        (change_provider("worker_ips", ["a", "a"]), "worker_ips must differ, got one twice"),
+        (change_provider("worker_ips", "a"), "provider must have head_ip and a list worker_ips"),
+        (change("provider", {}), "provider must name its type"),
+        (reword("head", "--head ", ""), "head_start_ray_commands must start Ray with --head"),
+        (
+            reword("head", "--autoscaling-config", "-c"),
+            "must pass --autoscaling-config, or the head starts no",
+        ),
+        (reword("head", "=127.0.0.1", "=0.0.0.0"), "must not open the dashboard to the network: use"),
+        (reword("worker", "$RAY_HEAD_IP", "head"), "worker_start_ray_commands must join --address=$RAY_HEAD"),
+        (
+            reword("worker", "RAY_AUTH_MODE=token", ""),
+            "must be set for head and workers alike, or they do not",
+        ),
+    ],
+)
+def test_what_ray_overlooks_is_found(spoil: Callable[[Config], None], fault: str) -> None:
+    config = load()
+    spoil(config)
+    faults = check_cluster_file(config)
+    assert any(fault in line for line in faults), faults
+
+
+def test_the_command_tells_what_it_finds(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(show_cluster_file)
+    good = CliRunner().invoke(app, [str(ROOT / "cluster.yaml")])
+    assert (good.exit_code, good.stdout.split()[0]) == (0, "ok")
+    file = tmp_path / "c.yaml"
+    file.write_text((ROOT / "cluster.yaml").read_text().replace("min_workers: 2", "min_workers: 1"))
+    bad = CliRunner().invoke(app, [str(file)])
+    assert (bad.exit_code, bad.stdout) == (
+        3,
+        "fault   min_workers must be 2, the number of worker_ips, got 1\n",
+    )
+    file.write_text("a: [")
+    with pytest.raises(ValueError, match=r"cluster file must be readable YAML, got .*c\.yaml: "):
+        show_cluster_file(file)
+
+
+def test_a_provider_that_we_do_not_know_is_left_to_ray() -> None:
+    assert "gcp" not in PROVIDER_FIELDS
+    config = {**load(), "provider": {"type": "gcp", "anything": 1}}
+    assert check_cluster_file(config) == []

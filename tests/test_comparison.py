@@ -19,7 +19,7 @@ GRIDS = {"times": np.array([0.0, 0.75, 2.0, 4.0]), "levels": LEVELS, "snapshots"
 
 def solved(cell):
     grids = {**GRIDS, "ages": np.array([0.0, 1.0, math.inf])}
-    arrays = solve_limit({"limit": cell.limit, "grids": grids, "tolerance": 1e-8}, {})
+    arrays = solve_limit({"limit": cell.limit, "grids": {**grids, "tolerance": 1e-8}}, {})
     return {name: values[0] for name, values in arrays.items()}
 
 

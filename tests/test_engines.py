@@ -18,6 +18,7 @@ from sweep.engines.base import ONE_THREAD
 from sweep.engines.local import LocalEngine
 from sweep.engines.pool import SHARED_OBJECTS
 from sweep.errors import EngineError
+from sweep.machine import LEAST_MEMORY
 from sweep.task import Outcome, Task, execute
 from tests.engine_sources import POOLS, Listed, Make, outcomes, task, wait_for
 
@@ -228,6 +229,29 @@ def test_allocation_without_bound_is_a_memory_error_and_the_worker_lives() -> No
     assert "MemoryError" in found["greedy"].error
     assert not found["greedy"].lost
     assert found["first"].worker == found["greedy"].worker == found["last"].worker
+
+
+def test_a_process_may_take_its_share_of_memory_or_what_its_task_declares() -> None:
+    size = LEAST_MEMORY // 2
+    tasks = [task("share", "take", size=size), task("more", "take", size=3 * size)]
+    tasks += [task("declared", "take", size=3 * size, memory=5 * size), task("after", "take", size=3 * size)]
+    with LocalEngine(2, memory=4 * size) as engine:
+        found = outcomes(engine, *tasks)
+    assert {name: outcome.error.partition(":")[0] for name, outcome in found.items()} == {
+        "share": "",
+        "more": "MemoryError",
+        "declared": "",
+        "after": "MemoryError",
+    }
+    told = f"(a task may take {LEAST_MEMORY:,} bytes here; with fewer --workers, more)"
+    assert found["more"].error.endswith(told)
+
+
+def test_the_kernel_ends_a_worker_rather_than_its_driver() -> None:
+    with LocalEngine(1) as engine:
+        arrays = outcomes(engine, task("victim", "victim"))["victim"].arrays
+    assert arrays is not None
+    assert int(arrays["score"]) == 500 > int(Path("/proc/self/oom_score_adj").read_text())
 
 
 def test_tasks_wait_for_memory_and_a_lone_task_never_does() -> None:

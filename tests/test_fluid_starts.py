@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,13 +78,57 @@ def test_no_invariant_state_is_a_clear_error() -> None:
         sweep.solve_fluid(d=2, lam=1.0, G="exponential", times=[1.0], initial="invariant")
 
 
-def test_invariant_is_a_state_of_its_own_for_the_limit_alone() -> None:
+def test_invariant_is_a_state_of_its_own() -> None:
     assert parse_initial(" invariant ") == Invariant()
-    assert (
-        Limit(d=2, lam=0.9, G="exponential", initial="invariant").key
-        != Limit(d=2, lam=0.9, G="exponential").key
+    limit = Limit(d=2, lam=0.9, G="exponential", initial="invariant")
+    assert limit.key != Limit(d=2, lam=0.9, G="exponential").key
+    assert Cell(N=10, d=2, lam=0.9, G="exponential", initial="invariant").limit == limit
+
+
+def test_a_start_of_queues_alone_is_refused_by_the_limit() -> None:
+    with pytest.raises(ValueError, match=r"initial must be empty, .* scaled\(empty, m=4\): only N servers"):
+        sweep.solve_fluid(d=2, lam=0.9, G="exponential", times=[1.0], initial="scaled(empty, m=4)")
+
+
+LENGTHS = "lengths(1: 0.3, 3: 0.4, ages=equilibrium)"
+
+
+@pytest.mark.parametrize("G", ["exponential", "erlang(k=3)", "hyperexponential(scv=4)"])
+def test_lengths_with_equilibrium_ages_agree_with_the_equations_of_the_phases(G: str) -> None:
+    """From phases in the ratio α (−T)⁻¹ the differential equations give the same path and waits."""
+    common: dict[str, Any] = {"d": 2, "lam": 0.8, "G": G, "times": [0.0, 0.5, 2.0, 5.0], "levels": 4}
+    path = sweep.solve_fluid(**common, initial=LENGTHS)
+    exact = sweep.solve_fluid(**common, initial=LENGTHS, method="ode")
+    for name in ("S", "D", "virtual_wait"):
+        assert float(abs(path[name] - exact[name]).max()) < 1e-9
+    fresh = sweep.solve_fluid(**common, initial=LENGTHS.replace(", ages=equilibrium", ""))
+    assert (float(abs(path.S - fresh.S).max()) < 1e-9) == (G == "exponential")
+
+
+def test_deterministic_services_of_equilibrium_ages_end_at_rate_one() -> None:
+    """Without arrivals, queues of length ≥ 3 lose a share 1 − t of theirs by t < 1."""
+    path = sweep.solve_fluid(
+        d=2,
+        lam=1e-9,
+        G="deterministic",
+        times=[0.0, 0.25, 0.5],
+        initial=LENGTHS,
+        levels=3,
+        snapshots=[0.0],
+        ages=[0.25, 0.5, 1.0],
     )
-    with pytest.raises(
-        ValueError, match=r"initial must be empty or lengths\(…\) for N servers, got invariant"
-    ):
-        Cell(N=10, d=2, lam=0.9, G="exponential", initial="invariant")
+    assert np.allclose(path.S.sel(level=3), [0.4, 0.3, 0.2], atol=1e-8)
+    assert np.allclose(path.nu_cdf[0, 0], [0.175, 0.35, 0.7, 0.7], atol=1e-6)
+
+
+def test_waits_behind_services_of_infinite_variance_in_equilibrium_are_infinite() -> None:
+    path = sweep.solve_fluid(d=2, lam=0.5, G="lomax(beta=1.5)", times=[0.0, 1.0], initial=LENGTHS)
+    assert np.isinf(path.virtual_wait).all()
+    assert np.isfinite(path.S).all()
+
+
+def test_snapshots_by_the_phases_need_fresh_ages() -> None:
+    with pytest.raises(ValueError, match="initial must be empty or of fresh ages for snapshots"):
+        sweep.solve_fluid(
+            d=2, lam=0.5, G="exponential", times=[1.0], initial=LENGTHS, snapshots=[1.0], method="ode"
+        )

@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 
 from sweep.cell import Cell
 from sweep.network import lumped_kernels as kernels
+from sweep.network import place_kernels
+from sweep.network.gaps import Gaps
 from sweep.network.lumped import run_lumped
+from sweep.network.lumped_method import choose_method
 from sweep.network.simulate import run_replica
+from sweep.network.start import lengths_at_start
+from sweep.network.supply import sampler
+from sweep.seeds import Purpose, stream
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
 
@@ -32,7 +38,17 @@ def cells(draw: Any) -> Cell:
         d=draw(st.integers(1, 4 if replacement else min(4, N))),
         lam=draw(st.sampled_from([0.3, 0.9, 1.5])),
         G="exponential",
-        arrivals=draw(st.sampled_from(["exponential", "deterministic", "gamma(shape=0.5)"])),
+        arrivals=draw(
+            st.sampled_from(
+                [
+                    "exponential",
+                    "deterministic",
+                    "gamma(shape=0.5)",
+                    "renewal(lomax(beta=1.5), age=2)",
+                    "profile(0: 1.5, 1: 0.5, period=1.5)",
+                ]
+            )
+        ),
         initial=draw(
             st.sampled_from(["empty", "lengths(3: 1)"] if N < 5 else ["empty", "lengths(1: 0.4, 6: 0.2)"])
         ),
@@ -42,8 +58,8 @@ def cells(draw: Any) -> Cell:
 
 
 def path(cell: Cell, times: Any = TIMES, levels: int | None = 30, **options: Any) -> dict[str, Any]:
-    chosen = {"seed": 5, "replica": 0, **options}
-    return run_lumped(cell, times=np.asarray(times), levels=levels, **chosen)
+    chosen = {"seed": 5, "replica": 0, "averages": True, **options}
+    return run_lumped(cell, times=np.asarray(times), levels=levels, **chosen).arrays()
 
 
 def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -63,7 +79,7 @@ def test_a_path_conserves_jobs_and_orders_its_tails(cell: Cell, seed: int) -> No
     assert np.allclose(S[0], cell.initial.tails(S.shape[1]), atol=1e-12)
     assert np.allclose(X, S.sum(axis=1), atol=1e-12)
     assert np.allclose(X, X[0] + E - D[:, 0], atol=1e-12)
-    assert arrays["highest"] >= np.count_nonzero(S.any(axis=0))
+    assert arrays["longest"] >= np.count_nonzero(S.any(axis=0))
 
 
 @settings(max_examples=40, deadline=None)
@@ -86,10 +102,12 @@ def test_the_order_of_events_is_kept_when_they_are_applied_at_once() -> None:
 def test_the_path_does_not_depend_on_what_is_stored(cell: Cell) -> None:
     expected, longer = path(cell), path(cell, times=[0.4, 0.7, 3.3, 7.0])
     fewer = path(cell, levels=2)
-    for name in ("S", "D", "X", "E"):
+    for name in ("S", "D", "X", "E", "R_E"):
         assert np.array_equal(expected[name][[1, 4]], longer[name][[0, 2]])
-        assert np.array_equal(expected[name] if name in "XE" else expected[name][:, :2], fewer[name])
-    assert expected["highest"] == fewer["highest"] <= longer["highest"]
+    for name in expected:
+        seen = expected[name][:, :2] if name in ("S", "D", "S_average") else expected[name]
+        assert np.array_equal(seen, fewer[name])
+    assert expected["longest"] == fewer["longest"] <= longer["longest"]
 
 
 @settings(max_examples=30, deadline=None)
@@ -98,7 +116,7 @@ def test_arrival_times_are_those_of_the_network_simulated_server_by_server(cell:
     other = run_replica(
         cell, times=TIMES, seed=5, replica=0, levels=3, snapshots=np.empty(0), ages=np.array([math.inf])
     )
-    lumped = path(cell, levels=3)
+    lumped = path(cell, levels=3, averages=False)
     assert np.array_equal(lumped["E"], other["E"])
     assert {name: lumped[name].shape for name in other} == {name: other[name].shape for name in other}
 
@@ -107,7 +125,7 @@ def test_the_longest_queue_is_that_of_a_fine_grid() -> None:
     """At λN = 12 arrivals a unit of time, a grid of 10⁻⁴ misses a peak with probability about 10⁻³."""
     cell = Cell(N=3, d=1, lam=4.0, G="exponential")
     arrays = path(cell, np.linspace(0.0, 5.0, 50_001), levels=None)
-    assert arrays["highest"] == arrays["S"].shape[1] == path(cell, [5.0], levels=1)["highest"]
+    assert arrays["longest"] == arrays["S"].shape[1] == path(cell, [5.0], levels=1)["longest"]
 
 
 def test_tables_and_counts_grow_with_the_queues() -> None:
@@ -119,7 +137,7 @@ def test_tables_and_counts_grow_with_the_queues() -> None:
     assert same(arrays, path(cell, [0.0, 0.5, 1.0, 2.0], levels=None, block=3))
     empty = path(cell, [0.0], levels=None)
     assert empty["S"].tolist() == [[0.0]]
-    assert empty["highest"] == 0
+    assert empty["longest"] == 0
 
 
 def last_place(N: int, d: int, replacement: bool) -> Any:
@@ -141,7 +159,9 @@ def test_the_last_sampled_place_has_its_exact_law(d: int, replacement: bool, fra
     N, count = 9, 1 << 17
     places = np.empty(count, dtype=np.uint32)
     words = np.random.Generator(np.random.PCG64(7)).integers(2**32, size=4 * count * (d + 2), dtype=np.uint32)
-    filled, used = kernels.sample_places(kernels.Sampling(N, d, fraction, replacement), words, places)
+    filled, used = place_kernels.sample_places(
+        place_kernels.Sampling(N, d, fraction, replacement), words, places
+    )
     assert filled == count
     assert used < words.size
     law = fraction * last_place(N, d, replacement) + (1.0 - fraction) / N
@@ -164,7 +184,7 @@ def test_rejected_words_leave_the_places_uniform() -> None:
     N, count = 3 << 30, 1 << 16
     places = np.empty(count, dtype=np.uint32)
     words = np.random.Generator(np.random.PCG64(8)).integers(2**32, size=2 * count, dtype=np.uint32)
-    filled, used = kernels.sample_places(kernels.Sampling(N, 1, 1.0, True), words, places)
+    filled, used = place_kernels.sample_places(place_kernels.Sampling(N, 1, 1.0, True), words, places)
     assert filled == count
     assert abs(used / count - 4.0 / 3.0) < 0.02
     thirds = np.bincount(places // np.uint32(1 << 30), minlength=3)
@@ -177,6 +197,50 @@ def test_replicas_and_seeds_differ() -> None:
     assert len({run["D"].tobytes() for run in runs}) == 3
 
 
+@settings(max_examples=30, deadline=None)
+@given(cell=cells())
+def test_averages_are_those_of_every_interval(cell: Cell) -> None:
+    """On a grid that holds few events: between the values at both ends, and they add up on a coarser one."""
+    fine = path(cell, np.linspace(0.0, 2.0, 2001), levels=40)
+    for name in ("S", "X"):
+        values, averages = fine[name], fine[f"{name}_average"]
+        assert np.array_equal(averages[0], values[0])
+        quiet = (np.diff(fine["E"]) == 0.0) & (np.diff(fine["D"][:, 0]) == 0.0)
+        assert np.allclose(averages[1:][quiet], values[1:][quiet], rtol=0.0, atol=1e-12)
+        single = np.diff(fine["E"]) + np.diff(fine["D"][:, 0]) < 1.5 / cell.N
+        low, high = np.minimum(values[:-1], values[1:]), np.maximum(values[:-1], values[1:])
+        assert (averages[1:][single] >= low[single] - 1e-12).all()
+        assert (averages[1:][single] <= high[single] + 1e-12).all()
+        coarse = path(cell, [0.5, 2.0], levels=40)[f"{name}_average"]
+        assert np.allclose(coarse[0], averages[1:501].mean(axis=0), atol=1e-12)
+        assert np.allclose(coarse[1], averages[501:].mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("arrivals", ["exponential", "renewal(erlang(k=3), age=0.7)"])
+def test_the_time_since_the_last_arrival_is_that_of_the_gaps(arrivals: str) -> None:
+    cell, times = Cell(N=4, d=2, lam=0.9, G="exponential", arrivals=arrivals), np.linspace(0.0, 4.0, 41)
+    stream_of_gaps = Gaps(cell, stream(5, cell.key, 0, Purpose.ARRIVALS), sampler)
+    gaps = np.empty(100)
+    stream_of_gaps.fill(gaps)
+    scale = 1.0 / (cell.lam * cell.N)
+    instants = np.append(-stream_of_gaps.age * scale, np.cumsum(gaps * scale))
+    expected = times - instants[np.searchsorted(instants, times, side="right") - 1]
+    assert instants[-1] > 4.0
+    assert np.allclose(path(cell, times)["R_E"], expected, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("initial", ["invariant", "lengths(1: 0.5, 3: 0.25, ages=equilibrium)", "explicit"])
+def test_lengths_at_the_start_are_those_of_the_servers(initial: str) -> None:
+    """Ages do not matter to exponential service."""
+    given: Any = (np.arange(40) % 4, np.where(np.arange(40) % 4 > 0, 0.5, 0.0))
+    cell = Cell(N=40, d=2, lam=0.8, G="exponential", initial=given if initial == "explicit" else initial)
+    arrays = path(cell, levels=None)
+    counts = lengths_at_start(cell, 5, 0)
+    assert arrays["X"][0] * 40 == (np.arange(counts.size) * counts).sum()
+    assert (arrays["S"][0] * 40).round().tolist()[: counts.size - 1] == counts[:0:-1].cumsum()[::-1].tolist()
+    assert arrays["E"][-1] > 0
+
+
 BITS = """
 import hashlib
 import numpy as np
@@ -186,8 +250,9 @@ digest = hashlib.sha256()
 for N, replacement, fraction in ((10, True, 1.0), (10, False, 0.5), (400, True, 1.0)):
     cell = Cell(N=N, d=2, lam=0.9, G="exponential", arrivals="lognormal(sigma=1.5)",
                 replacement=replacement, fraction=fraction)
-    run = run_lumped(cell, times=np.linspace(0, 2, 9), seed=5, replica=0, levels=None, at_once=N > 100)
-    for values in run.values():
+    run = run_lumped(cell, times=np.linspace(0, 2, 9), seed=5, replica=0, levels=None, averages=True,
+                     at_once=N > 100)
+    for values in run.arrays().values():
         digest.update(np.ascontiguousarray(values).tobytes())
 print(digest.hexdigest())
 """
@@ -210,19 +275,76 @@ def test_bits_depend_on_neither_vector_units_nor_compilation() -> None:
     assert bits(NUMBA_DISABLE_JIT="1") == native
 
 
+LARGE: dict[str, Any] = {"N": 10**6, "d": 2, "lam": 0.9, "G": "exponential"}
+
+
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "method", "chosen"),
+    [
+        ({}, "servers", "servers"),
+        ({}, "lumped", "lumped"),
+        ({"N": 10}, "lumped", "lumped"),
+        ({"G": "deterministic"}, "servers", "servers"),
+        ({}, "auto", "lumped"),
+        ({"N": 10**6 - 1}, "auto", "servers"),
+        ({"N": 200_000, "d": 3}, "auto", "lumped"),
+        ({"N": 199_999, "d": 3}, "auto", "servers"),
+        ({"fraction": 0.5}, "auto", "servers"),
+        ({"fraction": 0.5, "N": 10**7}, "auto", "lumped"),
+        ({"d": 1}, "auto", "servers"),
+        ({"G": "deterministic"}, "auto", "servers"),
+    ],
+)
+def test_the_method_follows_from_the_cell(change: dict[str, Any], method: str, chosen: str) -> None:
+    assert choose_method(Cell(**{**LARGE, **change}), method=method) == chosen
+
+
+def test_what_servers_show_does_not_change_the_method() -> None:
+    cell = Cell(**{**LARGE, "G": "deterministic"})
+    assert choose_method(cell, snapshots=2, tagged=3, measure=True, method="auto") == "servers"
+    assert choose_method(cell, routing="shortest", method="auto") == "servers"
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "text"),
     [
         (
             {"G": "lomax(beta=1.5)"},
-            r"G must be exponential to lump the network to level counts, got lomax\(beta=1.5\)",
+            {"method": "lumped"},
+            r'G must be exponential with method = "lumped", which keeps level counts alone, '
+            r'got lomax\(beta=1.5\): use method = "servers"',
         ),
-        ({"N": 2**32}, "N must be at most 4294967295, got 4294967296"),
+        ({}, {"method": "fast"}, "method must be one of servers, lumped, auto, got 'fast'"),
+        (
+            {},
+            {"method": "lumped", "routing": "idle"},
+            'routing must be "sampled" with method = "lumped", got "idle": use method = "servers"',
+        ),
+        (
+            {},
+            {"method": "lumped", "snapshots": 2},
+            'snapshots must be none with method = "lumped", which keeps level counts alone, got 2: '
+            'use method = "servers"',
+        ),
+        ({}, {"method": "auto", "snapshots": 2}, 'snapshots must be none with method = "auto", which keeps'),
+        (
+            {},
+            {"method": "lumped", "measure": True},
+            'measure must be false with method = "lumped", .* got true',
+        ),
+        ({}, {"method": "lumped", "tagged": 3}, 'tagged must be 0 with method = "lumped", .* got 3'),
     ],
 )
+def test_methods_that_cannot_be_used_are_refused(
+    change: dict[str, Any], options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ValueError, match=text):
+        choose_method(Cell(**{**LARGE, **change}), **options)
+
+
 def test_cells_that_cannot_be_lumped_are_refused_before_anything_is_computed(
-    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], text: str
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernels, "run", None)
-    with pytest.raises(ValueError, match=text):
-        path(Cell(**{"N": 10, "d": 2, "lam": 0.9, "G": "exponential", **change}))
+    with pytest.raises(ValueError, match='G must be exponential with method = "lumped"'):
+        path(Cell(N=10, d=2, lam=0.9, G="deterministic"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.machine import LEAST_MEMORY, available_memory, cpus, memory
+from sweep.machine import LEAST_MEMORY, available_memory, cpus, memory, offer_as_victim
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 V2 = "30 29 0:27 {within} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup rw"
@@ -115,6 +115,13 @@ def test_memory_in_use_is_not_available_but_for_inactive_file_pages(
     }
     root = machine(tmp_path, V2.format(within="/"), "0::/job", **files)
     assert available_memory(root) == available
+
+
+def test_a_machine_without_such_a_file_offers_no_victim(tmp_path: Path) -> None:
+    offer_as_victim(tmp_path)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    offer_as_victim(tmp_path)
+    assert (tmp_path / "proc/self/oom_score_adj").read_text() == "500"
 
 
 def test_allocation_beyond_the_limit_is_a_memory_error_and_libraries_always_fit() -> None:

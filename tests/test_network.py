@@ -160,11 +160,11 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
     """
     N, rows = 7, 200_000
     words = np.random.Generator(np.random.PCG64(3)).integers(2**32, size=rows * d * 8, dtype=np.uint32)
-    targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
-    routing = state.Routing(N, d, 1.0, replacement, rows)
-    filled, _ = random_kernels.route(routing, words, targets, np.zeros(N, dtype=np.uint32))
+    targets = np.zeros(rows * d, dtype=np.uint32)
+    cell = Cell(N=N, d=d, lam=0.9, G="exponential", replacement=replacement)
+    filled, _ = random_kernels.route(Supply(cell, 1, 0, 64).routing, words, targets, rows)
     assert filled == rows
-    sample = targets[: rows * d].reshape(rows, d).astype(np.int64)
+    sample = targets.reshape(rows, d).astype(np.int64)
     if not replacement:
         assert (np.diff(np.sort(sample, axis=1), axis=1) > 0).all()
 
@@ -182,26 +182,38 @@ def test_sampled_servers_are_uniform(d: int, replacement: bool) -> None:
         assert excess(pairs[allowed], rows / allowed.size) <= 4.0
 
 
-@pytest.mark.parametrize("options", [{"d": 1}, {"d": 4, "fraction": 0.0}, {"d": 3, "replacement": False}])
-def test_routing_words_are_used_up_before_more_are_drawn(options: dict[str, Any]) -> None:
-    supply = Supply(Cell(N=5, lam=0.9, G="exponential", **options), seed=1, replica=0, block=64)
-    used_up = np.array([supply.draws.gaps.size, supply.draws.services.size])
-    for _ in range(100):
-        supply.refill(used_up.copy())
-        assert supply._rest.size <= 2 * 64
+@pytest.mark.parametrize(
+    "options",
+    [{"d": 1}, {"d": 4, "fraction": 0.3}, {"d": 3, "replacement": False}, {"d": 5, "replacement": False}],
+)
+@pytest.mark.parametrize("room", [0, 1, 4])
+def test_targets_are_those_of_one_run_of_words(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], room: int
+) -> None:
+    """However many are dealt at a time and however few may be left over, no word is lost or used twice."""
+    cell = Cell(N=5, lam=0.9, G="exponential", **options)
+    whole = Supply(cell, seed=1, replica=0, block=2000)
+    monkeypatch.setattr("sweep.network.supply._ROOM", room)
+    monkeypatch.setattr("sweep.network.supply._WORDS", 1)
+    parts = Supply(cell, seed=1, replica=0, block=64)
+    found, used = [parts.draws.targets[-parts.draws.ahead :].copy()], np.zeros(2, dtype=np.int64)
+    while sum(part.size for part in found) < 1000 * cell.d:
+        parts.refill(state.NEEDS_GAPS, used)
+        found.append(parts.draws.targets[parts.draws.ahead :].copy())
+    whole.refill(state.NEEDS_GAPS, used)
+    assert np.array_equal(np.concatenate(found)[: 1000 * cell.d], whole.draws.targets[: 1000 * cell.d])
 
 
 def test_rejected_words_are_replaced_and_none_is_lost() -> None:
     """N = 3·10⁹ rejects 30 % of the words; a plain reckoning in whole numbers, for every number of rows."""
     N, d = 3_000_000_000, 2
+    routing = Supply(Cell(N=N, d=d, lam=0.9, G="exponential"), 1, 0, 64).routing
     words = np.random.Generator(np.random.PCG64(4)).integers(2**32, size=400, dtype=np.uint32)
     products = [int(word) * N for word in words]
     kept = [place for place, product in enumerate(products) if product % 2**32 >= 2**32 % N]
     for rows in range(1, len(kept) // d + 5):
-        targets = np.zeros((rows + state.PADDING) * d, dtype=np.uint32)
-        filled, used = random_kernels.route(
-            state.Routing(N, d, 1.0, True, rows), words, targets, np.zeros(0, dtype=np.uint32)
-        )
+        targets = np.zeros(rows * d, dtype=np.uint32)
+        filled, used = random_kernels.route(routing, words, targets, rows)
         assert filled == min(rows, len(kept) // d)
         assert targets[: filled * d].tolist() == [products[place] >> 32 for place in kept[: filled * d]]
         assert kept[filled * d - 1] < used <= (kept[filled * d] if filled * d < len(kept) else words.size)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.cell import Limit
-from sweep.plan import Batch, make_plan, replica_seconds
+from sweep.costs import path_seconds
+from sweep.plan import Batch, make_plan
 from sweep.scheduler import MAX_DEATHS, Scheduler
 from sweep.spec import parse_spec
 from sweep.task import Outcome
@@ -30,7 +30,7 @@ def spec(**changes):
 
 
 def replicas_in(plan):
-    return [(cell.key, n) for batch in plan.batches for cell, numbers in batch.items for n in numbers]
+    return [(case.key, n) for batch in plan.batches for case, numbers in batch.items for n in numbers]
 
 
 @given(data=st.data(), workers=st.integers(1, 64))
@@ -59,7 +59,7 @@ def test_small_replicas_are_batched_and_large_ones_are_not():
 def test_batches_of_a_long_run_cost_about_the_same():
     plan = make_plan(spec(replicas=4000), workers=2)
     costs = [plan.batch_task(batch).cost for batch in plan.batches]
-    dearest = max(replica_seconds(cell, 10.0) for cell in plan.cells)
+    dearest = max(case.seconds for case in plan.cells)
     assert len(costs) >= 8
     assert max(costs) - np.median(costs) <= dearest
 
@@ -74,8 +74,9 @@ def test_estimates_grow_with_the_work():
 
 def test_the_size_of_the_arrays_is_counted():
     plan = make_plan(spec(grid={"N": [10], "d": [1], "lam": [0.5]}, replicas=3))
-    numbers = 11 * (2 * 4 + 2) + 1  # S and D over levels, X and E, S_sup
-    assert plan.stored_bytes == 8 * (3 + 1) * numbers
+    replica = 11 * (2 * 4 + 3) + 2  # S and D over levels, X, E and R_E, S_sup and longest
+    limit = 11 * (3 * 4 + 3)  # S, S_error and D over levels, X, E and virtual_wait
+    assert plan.stored_bytes == 8 * (3 * replica + limit)
 
 
 def arrays(task):
@@ -126,15 +127,16 @@ def test_one_bad_cell_of_a_batch_is_found_and_the_others_are_done():
 
     def fate(task):
         work = scheduler.batch(task)
-        if isinstance(work, Batch) and any(cell == bad for cell, _ in work.items):
+        if isinstance(work, Batch) and any(case == bad for case, _ in work.items):
             return failed(task)
         if isinstance(work, Batch):
-            done.extend(cell for cell, _ in work.items)
+            done.extend(case for case, _ in work.items)
         return arrays(task)
 
     _, failures = drain(scheduler, fate)
-    assert [failure.cell for failure in failures] == [bad]
+    assert [failure.case for failure in failures] == [bad]
     assert failures[0].error == "boom"
+    assert not failures[0].quarantined
     assert len(done) == 2
 
 
@@ -152,6 +154,7 @@ def test_a_cell_that_kills_its_worker_is_given_up_after_a_few_deaths():
     _, failures = drain(scheduler, fate)
     assert len(deaths) == MAX_DEATHS
     assert failures[0].attempts == MAX_DEATHS
+    assert failures[0].quarantined
 
 
 def test_a_limit_that_fails_fails_its_own_cells_alone():
@@ -161,10 +164,10 @@ def test_a_limit_that_fails_fails_its_own_cells_alone():
 
     def fate(task):
         work = scheduler.batch(task)
-        return failed(task) if isinstance(work, Limit) and work.key == bad.key else arrays(task)
+        return failed(task) if not isinstance(work, Batch) and work.key == bad.key else arrays(task)
 
     _, failures = drain(scheduler, fate)
-    assert {failure.cell for failure in failures} == {c for c in plan.cells if c.limit == bad}
+    assert {failure.case for failure in failures} == {c for c in plan.cells if c.limit == bad}
     assert all("limit" in failure.error and "boom" in failure.error for failure in failures)
 
 
@@ -177,6 +180,6 @@ def test_shared_limits_are_loaded_once():
 
 @pytest.mark.parametrize("N", [10, 10**6])
 def test_the_cost_of_a_replica_is_linear_in_time(N):
-    cell = make_plan(spec(grid={"N": [N]})).cells[0]
-    short, long = replica_seconds(cell, 10.0), replica_seconds(cell, 20.0)
+    cell = make_plan(spec(grid={"N": [N]})).cells[0].cell
+    short, long = path_seconds(cell, 10.0), path_seconds(cell, 20.0)
     assert 1.0 < long / short <= 2.0

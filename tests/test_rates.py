@@ -255,7 +255,7 @@ def test_every_variable_is_labelled() -> None:
     fits = fit_rate(one_row([[1.0, 1.1], [0.3, 0.33], [0.1, 0.12]], (100, 1000, 10_000)), statistic="rms")
     assert list(fits.data_vars) == [
         "exponent", "exponent_stderr", "exponent_lo", "exponent_hi",
-        "constant", "constant_stderr", "p_value", "n",
+        "constant", "constant_stderr", "p_value", "n", "N_min", "dropped", "p_value_all",
     ]  # fmt: skip
     assert all(
         variable.attrs["units"] and variable.attrs["long_name"] for variable in fits.data_vars.values()

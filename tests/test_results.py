@@ -20,9 +20,10 @@ import sweep
 from sweep import cube as cube_module
 from sweep import provenance as provenance_module
 from sweep import results as results_module
-from sweep.cube import Layout, consolidate
+from sweep.cube import consolidate
 from sweep.errors import StoreError
 from sweep.provenance import provenance
+from sweep.layout import Group, Layout
 from sweep.results import load
 from sweep.schema import COORDINATES, GROUPS
 from sweep.store import Store
@@ -47,19 +48,17 @@ LIMITS = {position: key("limit", position) for position in positions("d", "lam",
 ITEMS = [(position, replica) for position in CELLS for replica in range(REPLICAS)]
 
 
-def layout(**changes):
-    given_ = {
-        **AXES,
-        "cells": CELLS,
-        "limits": LIMITS,
-        "replicas": REPLICAS,
-        "t": TIMES,
-        "level": LEVELS,
-        "snapshot": SNAPSHOTS,
-        "age": AGES,
-        "attributes": {"title": "a test"},
-    }
-    return Layout(**(given_ | changes))
+def layout(cells=CELLS, limits=LIMITS, axes=AXES, replicas=REPLICAS, **coordinates):
+    return Layout(
+        axes=axes,
+        coordinates={"t": TIMES, "level": LEVELS, "snapshot": SNAPSHOTS, "age": AGES} | coordinates,
+        groups=(
+            Group("network", "network", (*AXES, "replica"), cells),
+            Group("fluid", "fluid", ("d", "lam", "G"), limits),
+        ),
+        replicas=replicas,
+        attributes={"title": "a test"},
+    )
 
 
 def value(group, name, item):
@@ -115,8 +114,8 @@ def tree(finished):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"N": [100, 10]}, r"N must increase, got \[100, 10\]"),
-        ({"lam": [0.5, 0.5]}, r"lam must increase, got \[0\.5, 0\.5\]"),
+        ({"axes": {**AXES, "N": [100, 10]}}, r"N must increase, got \[100, 10\]"),
+        ({"axes": {**AXES, "lam": [0.5, 0.5]}}, r"lam must increase, got \[0\.5, 0\.5\]"),
         ({"t": [0.0, 0.0, 1.0]}, r"t must increase"),
         (
             {"cells": {(2, 0, 0, 0): key(1)}},
@@ -426,10 +425,9 @@ def test_ten_thousand_cells_are_built_and_loaded_in_seconds(tmp_path):
     consolidate(
         store,
         layout(
-            N=sizes,
-            G=["exponential"],
             cells=cells,
             limits={},
+            axes={**AXES, "N": sizes, "G": ["exponential"]},
             replicas=1,
             t=range(11),
             level=range(1, 9),

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.errors import SpecError
-from sweep.spec import DEFAULT_LEVELS, parse_spec, read_spec
+from sweep.spec import parse_spec, read_spec
+from sweep.studies.base import DEFAULT_LEVELS
 
 GOOD = {
     "name": "small",
@@ -39,7 +40,7 @@ def faults(tables):
 
 
 def test_a_good_spec_gives_every_cell_of_the_grid_once():
-    cells = parse_spec(GOOD).cells()
+    cells = [case.cell for case in parse_spec(GOOD).cells()]
     assert len(cells) == 8
     assert len({cell.key for cell in cells}) == 8
     assert {(cell.N, cell.d, cell.lam, str(cell.G)) for cell in cells} == {
@@ -88,7 +89,7 @@ def test_cases_add_points_to_the_grid_or_stand_alone():
     both = parse_spec({**GOOD, "cases": [case, {"N": 20, "d": 1, "lam": 0.5, "G": "exponential"}]})
     assert len(both.cells()) == 9
     alone = {key: value for key, value in GOOD.items() if key != "grid"}
-    assert [cell.N for cell in parse_spec({**alone, "cases": [case]}).cells()] == [7]
+    assert [case.cell.N for case in parse_spec({**alone, "cases": [case]}).cells()] == [7]
 
 
 def test_what_may_grow_is_not_in_the_frame():
@@ -108,7 +109,7 @@ def test_levels_have_a_stated_default():
 @pytest.mark.parametrize(
     ("path", "value", "text"),
     [
-        ("study", "transientt", "study must be 'transient', got 'transientt'"),
+        ("study", "transientt", "study must be one of transient, equilibrium, heavy-traffic, got 'transientt' (did you mean transient?)"),
         ("seed", -1, "seed must be at least 0, got -1"),
         ("seed", 1.5, "seed must be a whole number, got 1.5"),
         ("name", "", "name must have at least 1 character, got ''"),
@@ -183,5 +184,5 @@ def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
 
 def test_values_are_plain_numbers():
     spec = parse_spec(changed(**{"grid.N": [np.int64(20)], "grid.lam": [np.float64(0.5)]}))
-    assert type(spec.cells()[0].N) is int
-    assert type(spec.cells()[0].lam) is float
+    assert type(spec.cells()[0].cell.N) is int
+    assert type(spec.cells()[0].cell.lam) is float

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from sweep import disk
 from sweep.errors import LockError, StoreError
+from sweep.seeds import NUMBERS_VERSION
 from sweep.store import Failure, Store
 
 FRAME = {"study": "transient", "seed": 7, "horizon": 3.0, "times": [0.0, 1.5, 3.0], "levels": 2}
@@ -89,8 +90,13 @@ def test_a_store_opens_as_it_was_made(store):
         ),
         (
             '{"format": 1, "numbers_version": 0, "frame": {}}',
-            "holds numbers of version 0, this version makes 1: give a new --store",
+            f"holds numbers of version 0, this version makes {NUMBERS_VERSION}: give a new --store",
         ),
+        (
+            '{"format": 1, "numbers_version": [0, -1], "frame": {}}',
+            "holds numbers of version 0 and -1, .* or add --mix-numbers to have both in it",
+        ),
+        ('{"format": 1, "numbers_version": [null], "frame": {}}', r"is not a sweep store \(TypeError"),
     ],
 )
 def test_what_is_not_a_store_of_this_version_is_refused(tmp_path, text, message):
@@ -337,6 +343,12 @@ def test_failures_are_kept_replaced_and_cleared(store):
     store.clear_failure(key(2))
     store.clear_failure(key(3))
     assert Store.open(store.path).failures() == {key(1): Failure(key(1), "ValueError: λ", "Traceback …", 2)}
+    assert store.failures()[key(1)].status == "failed"
+    store.record_failure(key(4), "worker died", "", 3, quarantined=True)
+    assert Store.open(store.path).failures()[key(4)].status == "quarantined"
+    old = {"key": key(5), "error": "e", "details": "", "attempts": 1}  # as earlier versions wrote it
+    (store.path / "failures" / f"{key(5)}.json").write_text(json.dumps(old))
+    assert store.failures()[key(5)] == Failure(key(5), "e", "", 1)
     (store.path / "failures" / f"{key(1)}.json").write_text("{")
     assert "is damaged" in store.failures()[key(1)].error
     with pytest.raises(ValueError, match="key must be 32 hexadecimal digits"):

@@ -154,7 +154,7 @@ def cole_hopf_from(
     [0.238405844]
     """
     model = Diffusion(b1=b1, b0=b0, ell=2, sigma2=sigma2)
-    start, time = as_start(initial), _positive_time(t)
+    start, time = as_start(initial, model=model), _positive_time(t)
     return each(lambda y: _from_start(model, start, time, y), x)
 
 

@@ -71,7 +71,8 @@ def solve_diffusion(
         Increasing times ≥ 0 in units of m mean service times, shape (t,).
     initial
         The law of X_0: "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)", "law(exponential, mean=0.7)" with
-        any law of `sweep.laws`, or an array of positions of equal weight, in units of √m jobs.
+        any law of `sweep.laws`, "stationary", or an array of positions of equal weight, in units of √m
+        jobs.
     x
         Increasing positions ≥ 0 in units of √m jobs, shape (x,). By default 257, from 0 to where v ≤ 1e-6 at
         all times.
@@ -113,7 +114,7 @@ def solve_diffusion(
     True
     """
     model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
-    t, start = check_times(times), as_start(initial)
+    t, start = check_times(times), as_start(initial, model=model)
     positions = None if x is None else check_positions(x)
     shares = check_probabilities(probabilities)
     accepted = check_tolerance(tolerance)

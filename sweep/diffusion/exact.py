@@ -51,6 +51,20 @@ class Stationary:
         """
         return each(self._quantile, probability)
 
+    def beyond(self, x: ArrayLike) -> Floats:
+        """E (X − x)⁺ for x ≥ 0, of the shape of x: (1/θ) ∫_0^{v(x)} dy / (1 − r y^{ell−1})."""
+        return each(self._beyond, x)
+
+    @property
+    def unit_shape(self) -> UnitShape:
+        """The law of X/E X."""
+        return UnitShape(self)
+
+    def _beyond(self, x: float) -> float:
+        if self.tail_rate == 0.0:
+            return math.inf
+        return truncated_mean(self.diffusion, self._v(x))
+
     def _v(self, x: float) -> float:
         if not x >= 0.0:
             raise ValueError(f"x must be at least 0, got {x!r}")
@@ -76,6 +90,39 @@ class Stationary:
         """Slope at 0 of v^{−(ell−1)}, which solves w′ = −(ell−1)(b1 w + b0)/D."""
         model = self.diffusion
         return -(model.ell - 1) * (model.b1 + model.b0) / model.D
+
+
+@dataclass(frozen=True)
+class UnitShape:
+    """A stationary law of finite mean, divided by its mean: `start.Shape`, with the members of a `Law`."""
+
+    of: Stationary
+
+    @property
+    def support_end(self) -> float:
+        """No bound."""
+        return math.inf
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """None: v is smooth."""
+        return ()
+
+    def survival(self, x: ArrayLike) -> Floats:
+        """P(X > x E X)."""
+        return self.of.v(np.asarray(x, dtype=np.float64) * self.of.mean)
+
+    def integrated_tail(self, x: ArrayLike) -> Floats:
+        """E (X/E X − x)⁺."""
+        return self.of.beyond(np.asarray(x, dtype=np.float64) * self.of.mean) / self.of.mean
+
+    def density(self, x: ArrayLike) -> Floats:
+        """Density of X/E X."""
+        return self.of.u(np.asarray(x, dtype=np.float64) * self.of.mean) * self.of.mean
+
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
+        """Draw `size` independent values by inversion, a uniform number each."""
+        return self.of.quantile(rng.random(size)) / self.of.mean
 
 
 def stationary(*, b1: float, b0: float, ell: int, sigma2: float) -> Stationary:
@@ -117,8 +164,6 @@ def stationary(*, b1: float, b0: float, ell: int, sigma2: float) -> Stationary:
     >>> float(law.v(0.0)), law.tail_rate
     (1.0, 2.0)
     """
-    from scipy.special import hyp2f1
-
     model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
     if model.b1 > 0.0 or model.b1 + model.b0 >= 0.0:
         raise ValueError(
@@ -127,10 +172,18 @@ def stationary(*, b1: float, b0: float, ell: int, sigma2: float) -> Stationary:
         )
     if model.b1 == 0.0:
         return Stationary(diffusion=model, mean=math.inf, tail_rate=0.0)
+    return Stationary(diffusion=model, mean=truncated_mean(model, 1.0), tail_rate=-model.b1 / model.D)
+
+
+def truncated_mean(model: Diffusion, v: float) -> float:
+    """Return (1/θ) ∫_0^v dy / (1 − r y^{ell−1}), by its series in r y^{ell−1} summed as ₂F₁."""
+    from scipy.special import hyp2f1
+
     theta, c = -model.b1 / model.D, 1.0 / (model.ell - 1)
-    # The integral of the class's formula, term by term in r.
-    mean = float(hyp2f1(1.0, c, 1.0 + c, -model.b0 / model.b1)) / theta
-    return Stationary(diffusion=model, mean=mean, tail_rate=theta)
+    argument = -model.b0 / model.b1
+    for _ in range(model.ell - 1):
+        argument *= v
+    return v * float(hyp2f1(1.0, c, 1.0 + c, argument)) / theta
 
 
 def each(function: Callable[[float], float], values: ArrayLike) -> Floats:

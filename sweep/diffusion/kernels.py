@@ -185,6 +185,23 @@ def march(model: Model, u: Floats, h: float, steps: Floats, s: Scratch) -> None:
 
 
 @njit(**_OPTIONS)
+def march_with(model: Model, u: Floats, w: Floats, h: float, steps: Floats, s: Scratch, t: Scratch) -> None:
+    """Advance u as `march` does, and the masses w of a single queue that moves among queues of law u.
+
+    Given u the law of one queue obeys a linear equation, with the rates of u's own steps. `t` is scratch.
+    """
+    for dt in steps:
+        step_backward(model, u, h, dt, s, s.whole)
+        settle(w, s, t.whole)
+        step_backward(model, u, h, 0.5 * dt, s, s.half)
+        settle(w, s, t.half)
+        step_backward(model, s.half, h, 0.5 * dt, s, s.halves)
+        settle(t.half, s, t.halves)
+        correct(u, s)
+        correct(w, t)
+
+
+@njit(**_OPTIONS)
 def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
     """Add point masses to the cells u by the quadratic B-spline; cell −1 is reflected into cell 0."""
     last = u.size - 1

@@ -116,8 +116,8 @@ def simulate_particles(
     >>> bool(abs(data["mean"][1] - 0.6112) < 0.06), float(data.v[1, 0])
     (True, 1.0)
     """
-    t, start = check_times(times), as_start(initial)
     diffusion = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
+    t, start = check_times(times), as_start(initial, model=diffusion)
     system = Particles(
         diffusion=diffusion,
         particles=check_count("particles", particles, 2),

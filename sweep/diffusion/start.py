@@ -1,4 +1,4 @@
-"""The law of X_0: point masses, a scaled service law, or a sample."""
+"""The law of X_0: point masses, a scaled service law, the stationary law, or a sample."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import canonical
+from sweep.cell import canonical, check_count
 from sweep.diffusion import kernels
+from sweep.diffusion.exact import stationary
+from sweep.diffusion.model import Diffusion
 from sweep.laws import Law, parse_law
 
 Floats = NDArray[np.float64]
@@ -19,13 +22,30 @@ Floats = NDArray[np.float64]
 #: Halvings of an interval that holds a quantile.
 _BISECTIONS = 60
 _CURE = (
-    'write "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)" or "law(exponential, mean=0.7)", '
-    "or give an array of positions"
+    'write "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)", "law(exponential, mean=0.7)" or '
+    '"stationary", or give an array of positions'
 )
 _POINT = re.compile(r"point\(\s*x\s*=\s*(?P<x>[^=]*)\)\Z")
 _POINTS = re.compile(r"points\((?P<pairs>.*)\)\Z", re.DOTALL)
 _LAW = re.compile(r"law\((?P<law>.*),\s*mean\s*=\s*(?P<mean>[^=,()]*)\)\Z", re.DOTALL)
+_STATIONARY = re.compile(
+    r"stationary\(\s*b1\s*=(?P<b1>[^,()]*),\s*b0\s*=(?P<b0>[^,()]*),\s*ell\s*=(?P<ell>[^,()]*),"
+    r"\s*sigma2\s*=(?P<sigma2>[^,()]*)\)\Z"
+)
 _NUMBER = re.compile(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
+
+
+class Shape(Protocol):
+    """A law of mean 1 as a start needs it; the laws of `sweep.laws` are such, see there."""
+
+    @property
+    def support_end(self) -> float: ...  # noqa: D102
+    @property
+    def breakpoints(self) -> tuple[float, ...]: ...  # noqa: D102
+    def survival(self, x: ArrayLike) -> Floats: ...  # noqa: D102
+    def integrated_tail(self, x: ArrayLike) -> Floats: ...  # noqa: D102
+    def density(self, x: ArrayLike) -> Floats: ...  # noqa: D102
+    def sample(self, rng: np.random.Generator, size: int) -> Floats: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +58,7 @@ class Start:
     text: str
     points: Floats
     weights: Floats
-    law: Law | None = None
+    law: Shape | None = None
     scale: float = 1.0
 
     def survival(self, x: ArrayLike) -> Floats:
@@ -105,7 +125,7 @@ class Start:
         kernels.share_points(self.points, self.weights, h, u)
         return np.asarray(u / np.cumsum(u)[-1])
 
-    def _smooth_masses(self, law: Law, cells: int, h: float) -> Floats:
+    def _smooth_masses(self, law: Shape, cells: int, h: float) -> Floats:
         centers = (np.arange(cells) + 0.5) * h
         tail = self.scale * law.integrated_tail(centers / self.scale)
         for point, weight in zip(self.points.tolist(), self.weights.tolist(), strict=True):
@@ -125,22 +145,26 @@ class Start:
         return np.asarray(self.points[places])
 
 
-def as_start(value: str | Start | ArrayLike, field: str = "initial") -> Start:
+def as_start(value: str | Start | ArrayLike, field: str = "initial", model: Diffusion | None = None) -> Start:
     """Return the law of X_0 from its text, from positions, or from itself.
 
     Parameters
     ----------
     value
         "empty" (X_0 = 0), "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)" (the rest of the mass at 0),
-        "law(exponential, mean=0.7)" with any law of `sweep.laws`, or an array of positions ≥ 0, shape (n,),
-        of equal weight.
+        "law(exponential, mean=0.7)" with any law of `sweep.laws`, "stationary" for the stationary law of
+        `model`, "stationary(b1=-2, b0=1, ell=2, sigma2=2)" for that of other parameters, or an array of
+        positions ≥ 0, shape (n,), of equal weight.
     field
         What the caller's parameter is called, for errors.
+    model
+        The parameters that "stationary" alone refers to.
 
     Raises
     ------
     ValueError
-        Another form; a position, share or mean outside its range.
+        Another form; a position, share or mean outside its range; a stationary law that does not exist, is of
+        infinite mean, or whose parameters are not known.
 
     Examples
     --------
@@ -162,6 +186,8 @@ def as_start(value: str | Start | ArrayLike, field: str = "initial") -> Start:
         return _shares(form["pairs"], field, text)
     if form := _LAW.match(text):
         return _scaled(parse_law(form["law"], field), _read(form["mean"], "mean", field, text), field, text)
+    if text == "stationary" or _STATIONARY.match(text):
+        return _stationary(text, field, model)
     raise ValueError(f"{field} must be a law of X_0, got {text!r}: {_CURE}")
 
 
@@ -198,6 +224,32 @@ def _shares(pairs: str, field: str, text: str) -> Start:
     if rest > 1e-9:
         shares[0.0] = shares.get(0.0, 0.0) + rest
     return _points(shares)
+
+
+def _stationary(text: str, field: str, model: Diffusion | None) -> Start:
+    if form := _STATIONARY.match(text):
+        b1, b0, sigma2 = (_signed(form[name], name, field, text) for name in ("b1", "b0", "sigma2"))
+        ell = check_count("ell", _read(form["ell"], "ell", field, text), 2)
+        model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
+    if model is None:
+        raise ValueError(
+            f"{field} must say of which parameters it is stationary, got {text!r}: "
+            'write "stationary(b1=-2, b0=1, ell=2, sigma2=2)"'
+        )
+    law = stationary(b1=model.b1, b0=model.b0, ell=model.ell, sigma2=model.sigma2)
+    if law.mean == math.inf:
+        raise ValueError(
+            f"{field} must have a finite mean, got the stationary law of {model.text}: take a negative b1"
+        )
+    canonical_text = f"stationary({model.text.replace(' ', ', ')})"
+    return Start(canonical_text, np.empty(0), np.empty(0), law.unit_shape, law.mean)
+
+
+def _signed(value: str, name: str, field: str, text: str) -> float:
+    number = value.strip()
+    return (
+        -_read(number[1:], name, field, text) if number.startswith("-") else _read(number, name, field, text)
+    )
 
 
 def _scaled(law: Law, mean: float, field: str, text: str) -> Start:

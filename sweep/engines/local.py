@@ -38,8 +38,8 @@ class LocalEngine(PoolEngine[LocalWorker]):
     workers
         Processes, ≥ 1; None for one a CPU that this process may use.
     memory
-        Bytes that the executing tasks may declare together, and that one process may allocate;
-        None for what is available now.
+        Bytes that the executing tasks may declare together; None for what is available now. A process may
+        allocate its equal share of them, or what its task declares if that is more.
     """
 
     name: ClassVar[str] = "local"
@@ -56,7 +56,7 @@ class LocalEngine(PoolEngine[LocalWorker]):
         ours, theirs = socket.socketpair()
         # The kernel ties a child to the thread that made it, which may end before the process does.
         bound = threading.current_thread() is threading.main_thread()
-        arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound)), str(self.memory)]
+        arguments = [str(theirs.fileno()), str(os.getpid()), str(int(bound))]
         environment = {**os.environ, **ONE_THREAD, **search_path()}
         command = [sys.executable, "-m", "sweep.engines.worker", *arguments]
         # Ctrl-C must not reach the child before it ignores it: a blocked signal stays blocked across exec.
@@ -79,7 +79,8 @@ class LocalEngine(PoolEngine[LocalWorker]):
         sent = {
             key: source.shared(name) for key, name in zip(keys, task.needs, strict=True) if key in missing
         }
-        message = pickle.dumps((task, keys, sent, dropped), protocol=5)
+        memory = max(task.memory, self.memory // self.workers)
+        message = pickle.dumps((task, keys, sent, dropped, memory), protocol=5)
         try:
             worker.connection.send_bytes(message)
         except OSError:

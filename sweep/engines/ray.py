@@ -1,37 +1,36 @@
-"""The engine of Ray actors, on a Ray of this machine or on a cluster; Ray is imported here alone."""
+"""The engine of Ray actors, on a Ray of this machine or on a cluster."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import re
-import secrets
 import socket
-import subprocess
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sweep.engines.base import ONE_THREAD, search_path
+from sweep.engines.node import Call
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
+from sweep.engines.private_ray import QUIET, PrivateRay, import_ray
 from sweep.errors import EngineError
 from sweep.machine import cpus
-from sweep.task import Arrays, Source, Task
+from sweep.task import Arrays, Source, Task, resolve
 
 if TYPE_CHECKING:
     import ray
 
     Reference = ray.ObjectRef[Any]
 
-#: How a driver connects, without printing what happens.
-_QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "warning", "namespace": "sweep"}
 #: How long the first worker may take to start (seconds): a cluster may have to add nodes first.
 PATIENCE = 300.0
 #: How often the size of a cluster is looked up (seconds).
 _SURVEY = 2.0
+#: How long a node may take to tell what it has (seconds): its first worker has to start.
+_SURVEY_SECONDS = 60.0
 
 
 def executor() -> type:
@@ -43,12 +42,13 @@ def executor() -> type:
     """
 
     class Executor:
-        def __init__(self, strange: str | None) -> None:
+        def __init__(self, strange: str | None, call: Call | None) -> None:
             if strange in sys.path:
                 sys.path.remove(strange)
-            from sweep.machine import available_memory, limit_memory
+            if call is not None:
+                from sweep.engines.node import prepare_node
 
-            limit_memory(available_memory())
+                prepare_node(call)
 
         def greet(self) -> tuple[str, str]:
             """Return the node and the label of this worker."""
@@ -56,11 +56,13 @@ def executor() -> type:
 
             return ray.get_runtime_context().get_node_id(), f"{os.uname().nodename}:{os.getpid()}"
 
-        def execute(self, task: Task, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
-            """Run a task on what it needs, in the order of `task.needs`."""
+        def execute(self, task: Task, size: int, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
+            """Run a task on what it needs, in the order of `task.needs`, within so many bytes."""
+            from sweep.engines.node import allowance
             from sweep.task import execute
 
-            outcome = execute(task, dict(zip(task.needs, shared, strict=True)))
+            with allowance(size):
+                outcome = execute(task, dict(zip(task.needs, shared, strict=True)))
             return outcome.arrays, outcome.error, outcome.details, outcome.seconds
 
     return Executor
@@ -69,7 +71,7 @@ def executor() -> type:
 class RayWorker(Worker):
     """An actor, typed: Ray's handle takes any call and promises anything."""
 
-    def __init__(self, environment: Mapping[str, str], strange: str | None) -> None:
+    def __init__(self, environment: Mapping[str, str], strange: str | None, call: Call | None) -> None:
         import ray
 
         super().__init__("starting")
@@ -80,13 +82,13 @@ class RayWorker(Worker):
             "runtime_env": {"env_vars": dict(environment)},
         }
         actor: Any = ray.remote(**options)(executor())
-        self._actor = actor.remote(strange)
+        self._actor = actor.remote(strange, call)
         #: Awaited answers in the order of the calls: the greeting, then one a task.
         self.answers: list[Reference] = [self._actor.greet.remote()]
 
-    def execute(self, task: Task, shared: Sequence[Reference]) -> None:
-        """Call for a task; calls are executed one after the other."""
-        self.answers.append(self._actor.execute.remote(task, *shared))
+    def execute(self, task: Task, size: int, shared: Sequence[Reference]) -> None:
+        """Call for a task within so many bytes; calls are executed one after the other."""
+        self.answers.append(self._actor.execute.remote(task, size, *shared))
 
     def kill(self) -> None:
         """End the actor's process at once."""
@@ -128,6 +130,7 @@ class RayEngine(PoolEngine[RayWorker]):
         # there it stays if the driver looks there too.
         keep = self._private is None and not {"", directory}.isdisjoint(sys.path)
         self._strange = None if keep else directory
+        self._call: Call | None = None
         self._references: OrderedDict[str, Reference] = OrderedDict()
         self._memory: dict[str, int] = {}  # bytes a node offers to tasks
         self._surveyed = self._news = time.monotonic()
@@ -182,12 +185,26 @@ class RayEngine(PoolEngine[RayWorker]):
     def _capacity(self, host: str) -> int:
         return self._memory.get(host, 0)
 
+    def prepare(self, function: str, *arguments: Any) -> None:
+        """Have a "module:name" called once a node before any task; on this machine that is done now."""
+        if self._private is not None:
+            resolve(function)(*arguments)
+        else:
+            self._call = (function, arguments)
+
     def _hire(self) -> RayWorker:
-        return RayWorker(self._environment, self._strange)
+        return RayWorker(self._environment, self._strange, self._call)
+
+    def _share(self, worker: RayWorker, task: Task) -> int:
+        """Return the bytes that a task may take: an equal share of its node, or double what it declares."""
+        neighbours = sum(one.host == worker.host for one in self._crew)
+        return max(self._capacity(worker.host) // max(neighbours, 1), 2 * task.memory)
 
     def _send(self, worker: RayWorker, task: Task, source: Source) -> bool:
         names = zip(self._keys(task), task.needs, strict=True)
-        worker.execute(task, [self._reference(key, name, source) for key, name in names])
+        worker.execute(
+            task, self._share(worker, task), [self._reference(key, name, source) for key, name in names]
+        )
         excess = len(self._references) - max(SHARED_OBJECTS, len(task.needs))
         for _ in range(excess):
             self._references.popitem(last=False)
@@ -239,6 +256,9 @@ class RayEngine(PoolEngine[RayWorker]):
                 executing=not lost and len(worker.tasks) == 1,
                 unsure=not lost and len(worker.tasks) > 1,
             )
+        except ray.exceptions.OutOfMemoryError as error:  # Ray ended it for the node's sake
+            alone = len(worker.tasks) == 1
+            return Event(worker, death="out of memory", details=str(error), executing=alone, unsure=not alone)
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
                 return Event(worker, death=str(error.cause), details=str(error))
@@ -262,6 +282,8 @@ def _join(address: str) -> None:
     import ray
     from ray._private import ray_constants
 
+    if "//" in address and not address.startswith("ray://"):
+        raise ValueError("it is no address of Ray but one of its dashboard, which `sweep submit` takes")
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():  # Ray itself would try for minutes
         socket.create_connection((host, int(port)), timeout=10.0).close()
@@ -269,91 +291,9 @@ def _join(address: str) -> None:
     if host in ("localhost", "127.0.0.1"):  # else Ray takes it for this machine's address on the network
         ray_constants.ENABLE_RAY_CLUSTER = False
     try:
-        ray.init(address, **_QUIET)
+        ray.init(address, **QUIET)
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
-
-
-class PrivateRay:
-    """A Ray on this machine that keeps to itself.
-
-    It listens on the loopback interface alone, admits those who know a token of this process, and reports to
-    nobody. With the mode of authentication unset, Ray would write a token to the home directory, and later
-    clusters would behave differently. A reaper ends what is left of it when this process is gone.
-    """
-
-    def __init__(self, workers: int) -> None:
-        import ray
-        from ray._private import ray_constants
-
-        variables = {
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_enable_worker_prestart": "0",  # the actors start with an environment of their own
-            "RAY_prestart_worker_first_driver": "0",
-            "SWEEP_PRIVATE_RAY": secrets.token_hex(16),
-        }
-        if "RAY_AUTH_MODE" not in os.environ:
-            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        mark = f"SWEEP_PRIVATE_RAY={variables['SWEEP_PRIVATE_RAY']}"
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-m", "sweep.engines.reaper", str(os.getpid()), mark],
-            stdin=subprocess.PIPE,
-            env={**os.environ, **search_path()},
-            start_new_session=True,
-        )
-        self._clusters = (
-            ray_constants.ENABLE_RAY_CLUSTER
-        )  # what Ray made of the variable when it was imported
-        ray_constants.ENABLE_RAY_CLUSTER = False
-        try:
-            with _environ(variables):
-                _renew()
-                ray.init("local", num_cpus=workers, include_dashboard=False, **_QUIET)
-        except BaseException:  # an interrupt too: starting takes seconds
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End it at once."""
-        import ray
-        from ray._private import ray_constants
-
-        ray.shutdown()
-        ray_constants.ENABLE_RAY_CLUSTER = self._clusters
-        _renew()
-        self._reaper.communicate()
-
-
-def import_ray() -> None:
-    """Import Ray such that it does not print a paragraph on standard output for each worker that dies."""
-    if "ray" not in sys.modules:
-        name = "RAY_DEDUP_LOGS_SKIP_REGEX"  # read when Ray is imported
-        others = os.environ.get(name)
-        with _environ({name: "^A worker died or was killed" + (f"|{others}" if others else "")}):
-            importlib.import_module("ray")
-
-
-@contextmanager
-def _environ(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables meanwhile."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _renew() -> None:
-    """Have Ray read its environment again, which it does when it is imported and then no more."""
-    raylet: Any = importlib.import_module("ray._raylet")
-    raylet.AuthenticationTokenLoader.instance().reset_cache()
-    raylet.Config.initialize("")
 
 
 def _reason(text: str) -> str:
@@ -380,3 +320,42 @@ def _nodes() -> list[dict[str, Any]]:
         raise EngineError(
             f"the Ray cluster is out of reach: {error}; what is stored stays, so run again when it is back"
         ) from error
+
+
+def survey_cluster() -> list[dict[str, Any]]:
+    """Return what each node of the cluster that this process belongs to has, the head's first.
+
+    Returns
+    -------
+    list of dict
+        `host`, `cpus`, `memory` (bytes for tasks), `versions` (of Python and packages), and `error`, the
+        reason why tasks cannot run there or "".
+    """
+    from sweep.engines.node import node_facts
+
+    ray: Any = importlib.import_module("ray")
+    _join("auto")
+    strategy = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    nodes = sorted(_nodes(), key=lambda node: "node:__internal_head__" not in node["Resources"])
+    asked = []
+    for node in nodes:
+        place = strategy(node["NodeID"], soft=False)
+        ask = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=place)(node_facts)
+        asked.append(ask.remote())
+    found = []
+    for node, answer in zip(nodes, asked, strict=True):
+        offered = node["Resources"]
+        row = {
+            "cpus": offered.get("CPU", 0.0),
+            "memory": offered.get("memory", 0.0),
+            "error": "",
+            "versions": {},
+        }
+        row["host"] = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
+        try:
+            row.update(ray.get(answer, timeout=_SURVEY_SECONDS))
+        except ray.exceptions.RayError as error:
+            row["error"] = str(error).strip().splitlines()[-1]
+        found.append(row)
+    ray.shutdown()
+    return found

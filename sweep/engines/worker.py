@@ -1,4 +1,4 @@
-"""A local worker: `python -m sweep.engines.worker FD PARENT BOUND BYTES`, started by the local engine alone.
+"""A local worker: `python -m sweep.engines.worker FD PARENT BOUND`, started by the local engine alone.
 
 It does not import the driver's `__main__`, so drivers may be scripts, notebooks or one-liners.
 """
@@ -15,7 +15,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sweep.machine import limit_memory
+from sweep.machine import LEAST_MEMORY, limit_memory, offer_as_victim
 
 #: Constant of <sys/prctl.h>.
 PR_SET_PDEATHSIG = 1
@@ -23,12 +23,12 @@ PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> None:
     """Execute tasks from the socket `FD` until it closes or the driver (process `PARENT`) is gone."""
-    fd, parent, bound, memory = (int(text) for text in arguments)
+    fd, parent, bound = (int(text) for text in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver gets Ctrl-C too, and ends its workers
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if bound:
         die_with(parent)
-    limit_memory(memory)
+    offer_as_victim()
     os.set_inheritable(fd, False)
     connection = Connection(fd)
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -60,13 +60,19 @@ def serve(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
     shared: dict[str, Arrays] = {}
     connection.send(("ready",))
     while True:
-        task, keys, sent, dropped = pickle.loads(inbox.get())
+        task, keys, sent, dropped, memory = pickle.loads(inbox.get())
         connection.send(("started",))
         shared.update(sent)
         for key in dropped:
             del shared[key]
+        limit_memory(memory)
         outcome = execute(task, {name: shared[key] for name, key in zip(task.needs, keys, strict=True)})
-        reply = ("done", outcome.arrays, outcome.error, outcome.details, outcome.seconds)
+        error = outcome.error
+        if "MemoryError" in error.partition(":")[0]:
+            error += (
+                f" (a task may take {max(memory, LEAST_MEMORY):,} bytes here; with fewer --workers, more)"
+            )
+        reply = ("done", outcome.arrays, error, outcome.details, outcome.seconds)
         try:
             message = pickle.dumps(reply, protocol=5)
         except Exception as error:  # noqa: BLE001  whatever a task returned that cannot be sent

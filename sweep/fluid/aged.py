@@ -1,8 +1,9 @@
-"""What the solver needs of an initial state given by arrays of ages."""
+"""What the solver needs of an initial state with ages: given by arrays, or in equilibrium."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sweep.age_profile import AgeProfile
 from sweep.fluid.kernels import add_points
 from sweep.fluid.start import Start
+from sweep.initial import Lengths
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
@@ -90,6 +92,51 @@ class AgedStart(Start):
         result = np.zeros((weights.shape[0], self._profile.longest))
         add_points(np.ascontiguousarray(weights), self._charges, result)
         return result
+
+
+@final
+@dataclass(frozen=True)
+class EquilibriumStart(Start):
+    """Queues of given lengths, jobs in service of age density Ḡ: f_ℓ(0, ·) ≡ S_ℓ(0)."""
+
+    law: Law
+    lengths: Lengths
+
+    @property
+    def jobs(self) -> float:
+        """Jobs per server."""
+        return float(self.lengths.tails(self.lengths.longest).sum())
+
+    def least(self, shown: int | None) -> int:  # noqa: ARG002
+        """Return the length of the longest queue."""
+        return self.lengths.longest
+
+    def fresh(self, levels: int) -> Floats:
+        """Ages have a density."""
+        return np.zeros(levels)
+
+    def remaining(self, levels: int, times: Floats) -> Floats:  # noqa: ARG002
+        """S_m(0) ∫_t^∞ Ḡ."""
+        return np.outer(self.law.integrated_tail(times), self._tails)
+
+    def younger(self, levels: int, time: float, ages: Floats) -> Floats:  # noqa: ARG002
+        """S_m(0) ∫_t^{b+t} Ḡ."""
+        young = np.full(ages.shape, time)
+        return np.outer(self._tails, mass_between(self.law, young, ages + time))
+
+    def residuals(self, levels: int) -> Floats:
+        """E S²/2 each; an infinite one is left to `waits_beyond`."""
+        tails = self.lengths.tails(levels + 1)
+        mean = (1.0 + self.law.variance) / 2.0 if self.law.variance < math.inf else 0.0
+        return np.asarray((tails[:-1] - tails[1:]) * mean)
+
+    def waits_beyond(self, levels: int) -> float:  # noqa: ARG002
+        """Some jobs take for ever on average if the services have infinite variance, at any time."""
+        return 0.0 if self.law.variance < math.inf else math.inf
+
+    @property
+    def _tails(self) -> Floats:
+        return self.lengths.tails(self.lengths.longest)
 
 
 def mass_between(law: Law, young: Floats, old: Floats) -> Floats:

@@ -153,7 +153,10 @@ def solve_without_completions(limit: Limit, times: Floats, levels: int) -> Float
 def _start(limit: Limit, phases: PhaseType, levels: int) -> Floats:
     """Queues of each length by phase at time 0, shape (level, phase)."""
     if isinstance(limit.initial, Lengths):
-        return np.outer(limit.initial.tails(levels), phases.start)
+        begun = phases.start
+        if limit.initial.ages != "fresh":  # π = α (−T)⁻¹, of sum 1: the mean
+            begun = np.asarray(np.linalg.solve(-phases.generator.T, phases.start))
+        return np.outer(limit.initial.tails(levels), begun)
     if isinstance(limit.initial, AgeProfile) and phases.start.size == 1:
         return limit.initial.tails(levels)[:, None]
     if isinstance(limit.initial, Invariant) and phases.start.size == 1 and limit.lam < 1.0:

@@ -42,12 +42,18 @@ def solve_ode(
     TypeError
         The law has no finite number of phases here.
     ValueError
-        A start other than lengths, but `invariant` of exponential services.
+        A start other than lengths, but `invariant` of exponential services; snapshots from other than fresh
+        ages.
     AccuracyError
         A tolerance below what the method reaches.
     """
     phase_type(limit.G)
     levels = _levels(limit, times, shown or 1)
+    if snapshots.size and not (isinstance(limit.initial, Lengths) and limit.initial.ages == "fresh"):
+        raise ValueError(
+            f"initial must be empty or of fresh ages for snapshots by the phases, got {limit.initial}: "
+            'take method="characteristics"'
+        )
     path, coarse = (solve_phase_type(limit, times, levels, *accuracy) for accuracy in ((), (_COARSE,)))
     S = np.clip(path["S"], 0.0, 1.0)
     error = np.abs(path["S"] - coarse["S"]) + _CLOSURE + _ROUNDING

@@ -110,8 +110,7 @@ class Readout:
         """Return the mean virtual waiting time at any times, shape (t,)."""
         values = np.array([self._waits.at(self._stencils(time))[0] for time in times.tolist()])
         levels = self.paths[-1].S.shape[1]
-        beyond = self.start.waits_beyond(levels - 1) if self.start.endless else 0.0
-        return np.asarray(np.maximum(values, 0.0) + beyond)
+        return np.asarray(np.maximum(values, 0.0) + self.start.waits_beyond(levels - 1))
 
     def error(self, times: Floats) -> Floats:
         """Return the estimated error of S_ℓ at any times, shape (t, level)."""

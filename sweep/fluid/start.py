@@ -76,17 +76,25 @@ def start_of(limit: Limit) -> Start:
     Raises
     ------
     ValueError
-        `invariant` where there is no invariant state: λ ≥ 1; ages that the law does not reach.
+        `invariant` where there is no invariant state: λ ≥ 1; ages that the law does not reach; a state of
+        queues, which N servers alone start from.
     """
     if isinstance(limit.initial, Lengths):
-        return FreshStart(limit.initial)
+        if limit.initial.ages == "fresh":
+            return FreshStart(limit.initial)
+        from sweep.fluid.aged import EquilibriumStart
+
+        return EquilibriumStart(limit.G, limit.initial)
     if isinstance(limit.initial, Invariant):
         return InvariantStart(limit)
     if isinstance(limit.initial, AgeProfile):
         from sweep.fluid.aged import AgedStart
 
         return AgedStart(limit.G, limit.initial)
-    raise TypeError(f"initial must be an initial state, got {limit.initial!r}")
+    raise ValueError(
+        f"initial must be empty, lengths(…), invariant or an age profile in the limit, got {limit.initial}: "
+        "only N servers start from it"
+    )
 
 
 @final

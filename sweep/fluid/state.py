@@ -174,12 +174,23 @@ class InvariantState:
         uniforms = rng.random((size, 3))
         busy = uniforms[:, 0] < self.limit.lam
         ages, lengths = np.zeros(size), np.zeros(size, dtype=np.int64)
-        ages[busy], lengths[busy] = self.quantile(1, uniforms[busy, 1]), 1
-        for level in range(2, self.levels + 1):
-            still = np.flatnonzero(lengths == level - 1)
-            share = self.scaled(level, ages[still]) * (self.S[level - 1] / self.limit.lam)
-            lengths[still[uniforms[still, 2] < share]] = level
+        ages[busy] = self.quantile(1, uniforms[busy, 1])
+        lengths[busy] = self.lengths(ages[busy], uniforms[busy, 2])
         return ages, lengths
+
+    def lengths(self, ages: Floats, uniforms: Floats) -> Integers:
+        """Return queue lengths at busy servers of given ages: ≥ ℓ where the uniform number is below f_ℓ(a)/λ.
+
+        All of shape (server,). A length above the levels held comes out as their number.
+        """
+        lengths, still = np.ones(ages.size, dtype=np.int64), np.arange(ages.size)
+        for level in range(2, self.levels + 1):
+            share = self.scaled(level, ages[still]) * (self.S[level - 1] / self.limit.lam)
+            still = still[uniforms[still] < share]
+            if not still.size:
+                break
+            lengths[still] = level
+        return lengths
 
     def _held(self, level: int) -> Floats:
         if not 1 <= level <= self.levels:

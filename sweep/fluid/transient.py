@@ -106,8 +106,9 @@ def solve_fluid(
         Law of the gaps between arrivals, which the limit does not depend on; or how the rate follows time,
         λ(t) = λ · profile(t), as in "profile(0: 1, 2: 1.5)" or "profile(0: 1.5, 5: 0.5, period=10)".
     initial
-        "empty", fresh ages with "lengths(2: 0.2, 3: 0.8)", "invariant" for the invariant state of the same d,
-        λ, G and fraction, or arrays of ages as an `sweep.age_profile.AgeProfile`.
+        "empty", fresh ages with "lengths(2: 0.2, 3: 0.8)", ages of density Ḡ with "lengths(2: 0.2, 3: 0.8,
+        ages=equilibrium)", "invariant" for the invariant state of the same d, λ, G and fraction, or arrays of
+        ages as an `sweep.age_profile.AgeProfile`.
     fraction
         Share p of arrivals that have d choices; the others join one uniform queue.
     snapshots

@@ -5,202 +5,184 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba import njit
 from numpy.typing import NDArray
 
+from sweep.network.departure_kernels import OPTIONS, depart, note, take_in
+from sweep.network.prefetch_kernels import prefetch
+from sweep.network.random_kernels import next_exponentials, next_targets
 from sweep.network.state import (
+    ARRIVALS,
+    BIN,
     DONE,
-    NEEDS_DRAWS,
+    FIRST_BIN,
+    LONGEST,
+    NEEDS_GAPS,
+    NEEDS_JOBS,
     NEEDS_LEVELS,
+    NEEDS_SERVICES,
+    NEEDS_WORDS,
+    NOW,
+    SERVER_AT,
+    SERVICES,
+    SETTLED,
+    UNTIL,
     Bins,
     Clock,
     Counts,
     Draws,
+    Jobs,
+    Routing,
     Rules,
-    Scratch,
+    Sums,
     Watch,
 )
 
-# Kernels allocate nothing and keep no array. Counting references would cost ten times what the events do.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _ONE = np.uint64(1)
 
 
-def prefetch(servers: NDArray[Any], index: Any) -> None:
-    """Ask for a server to be brought into the cache: compiled code only, without effect on any result."""
-
-
-@intrinsic
-def _prefetch_record(typingctx: Any, servers: Any, index: Any) -> Any:  # noqa: ARG001  numba's own signature
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        place = context.cast(builder, args[1], signature.args[1], types.intp)
-        pointer = builder.bitcast(builder.gep(array.data, [place]), cgutils.voidptr_t)
-        word = ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
-        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, shape, "llvm.prefetch.p0"
-        )
-        for_write, keep, data = (context.get_constant(types.int32, value) for value in (1, 3, 1))
-        builder.call(function, [pointer, for_write, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(servers, index), generate
-
-
-@overload(prefetch)
-def _prefetch_compiled(servers: Any, index: Any) -> Any:  # noqa: ARG001  numba reads the signature
-    def compiled(servers: Any, index: Any) -> Any:
-        return _prefetch_record(servers, index)  # type: ignore[call-arg]  # numba passes the first
-
-    return compiled
-
-
-@njit(**_OPTIONS)
-def tally(bins: Bins, departures: NDArray[np.int64], log: NDArray[Any], logged: Any) -> None:
-    """Count the logged departures (time, length before) by time bin and level."""
-    columns = departures.shape[1]
-    for j in range(logged):
-        instant = log[j]["completion"]
-        k = np.uint64(bins.guess[np.int64(min(instant, bins.horizon) * bins.scale)])
-        # One step without a branch, as it is a coin toss; on an even grid there is no second.
-        k += np.uint64(bins.edges[k] < instant)
-        while bins.edges[k] < instant:
-            k += _ONE
-        departures[k, np.uint64(min(log[j]["length"], columns) - 1)] += 1
-
-
-@njit(**_OPTIONS, forceinline=True)
-def note(watch: Watch, servers: NDArray[Any], i: Any, until: float, inclusive: bool) -> None:
-    """Note age and length of server i at every snapshot before `until` that is not noted yet."""
-    if until < watch.next[0]:
-        return
-    k = watch.noted[i]
-    while k < watch.times.size and (watch.times[k] < until or (inclusive and watch.times[k] == until)):
-        watch.lengths[k, i] = servers[i]["length"]
-        watch.ages[k, i] = watch.times[k] - watch.started[i]
-        k += 1
-    watch.noted[i] = k
-
-
-@njit(**_OPTIONS, forceinline=True)
-def depart(
+@njit(**OPTIONS, forceinline=True)
+def settle(
     servers: NDArray[Any],
     services: NDArray[np.float64],
-    log: NDArray[Any],
+    bins: Bins,
+    counts: Counts,
     watch: Watch | None,
-    i: Any,
+    sums: Sums | None,
+    jobs: Jobs | None,
+    due: NDArray[np.uint32],
+    left: Any,
+    until: float,
     service: Any,
-    logged: Any,
+    first: Any,
+    dense: bool,
 ) -> Any:
-    """Apply the next departure of server i, which is due; return the next unused service and log entry.
+    """Apply what is due by `until` at the `left` servers in `due`: all first departures, then all second ones.
 
-    Nothing else can have touched the queue since, so the length before the departure is exact.
+    Returns the next unused service and how many servers are left: none, unless services may not last for the
+    next round of them. A further call with these servers, in the same order, then goes on as if never
+    stopped. The same server may be there twice.
     """
-    completion, length = servers[i]["completion"], servers[i]["length"]
-    if watch is not None:
-        note(watch, servers, i, completion, False)
-        watch.started[i] = completion
-    log[logged]["completion"] = completion
-    log[logged]["length"] = length
-    following = completion + services[service]
-    servers[i]["completion"] = following if length > 1 else np.inf
-    servers[i]["length"] = length - 1
-    return service + np.uint64(length > 1), logged + _ONE
+    while left > np.uint64(0) and service + left <= np.uint64(services.size):
+        again = np.uint64(0)
+        for k in range(left):
+            i = np.uint64(due[k])
+            if servers[i]["completion"] <= until:
+                service = depart(servers, services, bins, counts, watch, sums, jobs, i, service, first, dense)
+            due[again] = i
+            again += np.uint64(servers[i]["completion"] <= until)
+        left = again
+    return service, left
 
 
-@njit(**_OPTIONS, forceinline=True)
-def depart_if_due(
+@njit(**OPTIONS)
+def flush(
+    rules: Rules,
+    draws: Draws,
+    clock: Clock,
+    bins: Bins,
+    counts: Counts,
+    watch: Watch | None,
+    sums: Sums | None,
+    jobs: Jobs | None,
     servers: NDArray[Any],
-    services: NDArray[np.float64],
-    log: NDArray[Any],
-    watch: Watch | None,
-    i: Any,
-    now: float,
-    service: Any,
-    logged: Any,
-) -> Any:
-    """Do the work of `depart` if a departure of server i is due at `now`.
+    due: NDArray[np.uint32],
+    first: Any,
+    dense: bool,
+) -> bool:
+    """Advance servers to the next flush, by groups, while services last; return whether all are done.
 
-    Written without branches: whether a probed server has one due is a coin toss that no processor predicts.
+    The servers due are collected first, without branches: whether one is due no processor predicts.
     """
-    completion, length = servers[i]["completion"], servers[i]["length"]
-    due = completion <= now
-    if watch is not None and due:
-        note(watch, servers, i, completion, False)
-        watch.started[i] = completion
-    log[logged]["completion"] = completion
-    log[logged]["length"] = length
-    following = completion + services[service]
-    following = following if length > 1 else np.inf
-    servers[i]["completion"] = following if due else completion
-    servers[i]["length"] = length - np.int64(due)
-    return service + np.uint64(due & (length > 1)), logged + np.uint64(due)
-
-
-@njit(**_OPTIONS)
-def flush(draws: Draws, clock: Clock, watch: Watch | None, servers: NDArray[Any], scratch: Scratch) -> Any:
-    """Advance servers to the next flush, by groups, while services and log last; return departures logged.
-
-    A group is left as it is when either may not last for all that are due; the next call finds the same ones
-    due, so services are handed out in the same order. The servers due are collected first, without branches.
-    """
-    until, due = clock.time[1], scratch.due
-    service, logged = np.uint64(clock.used[1]), np.uint64(0)
-    begin, size = np.uint64(clock.place[0]), np.uint64(servers.size)
+    until, service = clock.time[UNTIL], np.uint64(clock.used[SERVICES])
+    begin, size = np.uint64(clock.place[SERVER_AT]), np.uint64(servers.size)
+    left = np.uint64(0)
     while begin < size:
-        end = min(begin + np.uint64(due.size), size)
-        left = np.uint64(0)
+        end = min(begin + np.uint64(rules.group), size)
         for i in range(begin, end):
             due[left] = i
             left += np.uint64(servers[i]["completion"] <= until)
-        while left > np.uint64(0):
-            if service + left > np.uint64(draws.services.size) or logged + left > np.uint64(scratch.log.size):
-                clock.place[0], clock.used[1] = begin, service
-                return logged
-            again = np.uint64(0)
-            for k in range(left):
-                server = np.uint64(due[k])
-                service, logged = depart(servers, draws.services, scratch.log, watch, server, service, logged)
-                due[again] = server
-                again += np.uint64(servers[server]["completion"] <= until)
-            left = again
+        service, left = settle(
+            servers, draws.services, bins, counts, watch, sums, jobs, due, left, until, service, first, dense
+        )
+        if left > np.uint64(0):
+            break
         if watch is not None:
             for i in range(begin, end):
                 note(watch, servers, i, until, True)
         begin = end
-    clock.place[0], clock.used[1] = size, service
-    return logged
+    clock.place[SERVER_AT], clock.used[SERVICES] = begin, service
+    return bool(left == np.uint64(0))
 
 
-@njit(**_OPTIONS, forceinline=True)
-def visit(
-    servers: NDArray[Any],
-    services: NDArray[np.float64],
-    log: NDArray[Any],
+@njit(**OPTIONS, forceinline=True)
+def settle_batch(
+    draws: Draws,
+    clock: Clock,
+    bins: Bins,
+    counts: Counts,
     watch: Watch | None,
-    i: Any,
-    now: float,
-    service: Any,
-    logged: Any,
-    spare: int,
-) -> Any:
-    """Advance server i to `now`; return what is unused.
+    sums: Sums | None,
+    jobs: Jobs | None,
+    servers: NDArray[Any],
+    due: NDArray[np.uint32],
+    last: Any,
+    first: Any,
+    dense: bool,
+    d: int,
+) -> bool:
+    """Advance the servers sampled by arrivals before `last` to the time before the batch; return if done.
 
-    `spare` departures may be applied beyond one; it comes back negative if they did not suffice.
+    Few departures are then left for the arrivals themselves to find, by branches that are easy to predict.
     """
-    service, logged = depart_if_due(servers, services, log, watch, i, now, service, logged)
-    while servers[i]["completion"] <= now and spare >= 0:
-        spare -= 1
-        if spare >= 0:
-            service, logged = depart(servers, services, log, watch, i, service, logged)
-    return service, logged, spare
+    settled, choices, left = clock.time[SETTLED], np.uint64(d), np.uint64(0)
+    ahead = np.uint64(draws.ahead)
+    for k in range(np.uint64(clock.used[ARRIVALS]) * choices, last * choices):
+        prefetch(servers, draws.targets[k + ahead])
+        i = np.uint64(draws.targets[k])
+        due[left] = i
+        left += np.uint64(servers[i]["completion"] <= settled)
+    service, left = settle(
+        servers,
+        draws.services,
+        bins,
+        counts,
+        watch,
+        sums,
+        jobs,
+        due,
+        left,
+        settled,
+        np.uint64(clock.used[SERVICES]),
+        first,
+        dense,
+    )
+    clock.used[SERVICES] = service
+    return bool(left == np.uint64(0))
 
 
-@njit(**_OPTIONS, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
+def shortest(
+    servers: NDArray[Any], targets: NDArray[np.uint32], target: Any, choices: Any, now: float
+) -> Any:
+    """Return the first shortest of the sampled queues, its completion and length, and whether any is due.
+
+    Sampled servers are exchangeable, so the choice among equally short queues is uniform.
+    """
+    best = np.uint64(targets[target])
+    completion, length = servers[best]["completion"], servers[best]["length"]
+    due = completion <= now
+    for k in range(target + _ONE, target + choices):
+        i = np.uint64(targets[k])
+        other_completion, other = servers[i]["completion"], servers[i]["length"]
+        due |= other_completion <= now
+        best = i if other < length else best
+        completion = other_completion if other < length else completion
+        length = other if other < length else length
+    return best, completion, length, due
+
+
+@njit(**OPTIONS, forceinline=True)
 def arrive(
     rules: Rules,
     draws: Draws,
@@ -208,98 +190,157 @@ def arrive(
     bins: Bins,
     counts: Counts,
     watch: Watch | None,
+    sums: Sums | None,
+    jobs: Jobs | None,
     servers: NDArray[Any],
-    log: NDArray[Any],
-    events: int,
+    last: Any,
+    first: Any,
+    dense: bool,
     d: int,
-) -> Any:
-    """Process up to `events` arrivals before the next flush; return departures logged, and if levels ran out.
+) -> int:
+    """Process arrivals before `last` and the next flush; return DONE, or what the next of them needs.
 
-    Services and log must last for d + 1 entries an arrival. A further departure at one probe takes those of
-    the last arrival to come; when none is to come, the present arrival is given up and begins again at the
-    next call: departures it has applied come first in any case, so the path does not depend on it. Among
-    equally short queues the first is taken: sampled servers are exchangeable, so the choice is uniform.
+    An arrival that is given up begins again at the next call: departures it has applied come first in any
+    case, so the path does not depend on it.
     """
-    now, until, services = clock.time[0], clock.time[1], draws.services
-    gap, choices = np.uint64(clock.used[0]), np.uint64(d)
-    target = gap * choices
-    service, logged, ahead = np.uint64(clock.used[1]), np.uint64(0), np.uint64(draws.ahead)
+    now, until, services = clock.time[NOW], clock.time[UNTIL], draws.services
+    gap, choices, service = np.uint64(clock.used[ARRIVALS]), np.uint64(d), np.uint64(clock.used[SERVICES])
+    # Behind this one, each arrival to come still finds a service.
+    enough = np.uint64(services.size - rules.batch)
     top = counts.arrivals.shape[1] - 1
-    limit, wide = top if rules.widen else 1 << 62, False
-    bin_now = np.uint64(bins.guess[np.int64(min(now, bins.horizon) * bins.scale)])
-    edge, spare = bins.edges[bin_now], events - 1
-    while spare >= 0:
+    limit = top if rules.widen else 1 << 62
+    bin_now, longest = np.uint64(clock.place[BIN]), clock.place[LONGEST]
+    edge, target, reason = bins.edges[bin_now], gap * choices, DONE
+    if service > enough:
+        return NEEDS_SERVICES
+    while gap < last:
         arrival = now + draws.gaps[gap] * rules.gap_scale
         if arrival > until:
             break
-        prefetch(servers, draws.targets[target + ahead])
-        best = np.uint64(draws.targets[target])
-        service, logged, spare = visit(servers, services, log, watch, best, arrival, service, logged, spare)
-        length = servers[best]["length"]
-        for k in range(target + _ONE, target + choices):
-            prefetch(servers, draws.targets[k + ahead])
-            i = np.uint64(draws.targets[k])
-            service, logged, spare = visit(servers, services, log, watch, i, arrival, service, logged, spare)
-            other = servers[i]["length"]
-            best = i if other < length else best
-            length = other if other < length else length
-        wide = length >= limit
-        if spare < 0 or wide:
+        best, completion, length, due = shortest(servers, draws.targets, target, choices, arrival)
+        if due:
+            for k in range(target, target + choices):
+                i = np.uint64(draws.targets[k])
+                while servers[i]["completion"] <= arrival and service < enough:
+                    service = depart(
+                        servers, services, bins, counts, watch, sums, jobs, i, service, first, dense
+                    )
+            best, completion, length, due = shortest(servers, draws.targets, target, choices, arrival)
+            if due:
+                reason = NEEDS_SERVICES
+                break
+        if length >= limit:
+            reason = NEEDS_LEVELS
             break
+        if jobs is not None:
+            if jobs.free[0] < 0:
+                reason = NEEDS_JOBS
+                break
+            take_in(jobs, best, arrival, length)
         if watch is not None:
             note(watch, servers, best, arrival, False)
             if length == 0:
                 watch.started[best] = arrival
-        completion, fresh = servers[best]["completion"], arrival + services[service]
+        fresh = arrival + services[service]
         servers[best]["completion"] = fresh if length == 0 else completion
         servers[best]["length"] = length + 1
         service += np.uint64(length == 0)
         while edge < arrival:
+            counts.last[bin_now], counts.longest[bin_now] = now, longest
             bin_now += _ONE
             edge = bins.edges[bin_now]
-        counts.arrivals[bin_now, np.uint64(min(length, top))] += 1
+        level = np.uint64(min(length, top))
+        counts.arrivals[bin_now, level] += 1
+        if sums is not None:
+            sums.arrivals[bin_now, level] += edge - arrival
+        longest = max(longest, length + 1)
         now = arrival
         gap += _ONE
         target += choices
-        spare -= 1
-    clock.time[0], clock.used[0], clock.used[1] = now, gap, service
-    return logged, wide and spare >= 0
+    clock.time[NOW], clock.used[ARRIVALS], clock.used[SERVICES] = now, gap, service
+    clock.place[BIN], clock.place[LONGEST] = bin_now, longest
+    if gap == last:
+        clock.time[SETTLED] = now
+    return int(reason)
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
+def refill(routing: Routing, draws: Draws, clock: Clock) -> int:
+    """Draw more random numbers if used up and drawn by kernels; return DONE, or what others must draw."""
+    if clock.used[ARRIVALS] == draws.gaps.size:
+        if draws.gap_source.words.size == 0:
+            return NEEDS_GAPS
+        next_exponentials(draws.gap_source, draws.gaps)
+        clock.used[ARRIVALS] = 0
+        if next_targets(routing, draws) > 0:
+            return NEEDS_WORDS
+    left = draws.services.size - clock.used[SERVICES]
+    if left < draws.least:
+        if draws.service_source.words.size == 0:
+            return NEEDS_SERVICES
+        for k in range(left):
+            draws.services[k] = draws.services[clock.used[SERVICES] + k]
+        next_exponentials(draws.service_source, draws.services[left:])
+        clock.used[SERVICES] = 0
+    return DONE
+
+
+@njit(**OPTIONS)
+def pass_flush(clock: Clock, rules: Rules, bins: Bins, watch: Watch | None) -> bool:
+    """Set the clock to the time after a flush; return whether the run is over."""
+    time, place = clock.time, clock.place
+    if watch is not None:
+        pending = np.searchsorted(watch.times, time[UNTIL], side="right")
+        watch.next[0] = watch.times[pending] if pending < watch.times.size else np.inf
+    over = time[UNTIL] >= rules.end
+    time[SETTLED] = time[UNTIL]
+    time[UNTIL] += rules.interval
+    while bins.edges[place[FIRST_BIN]] < time[SETTLED]:
+        place[FIRST_BIN] += 1
+    place[SERVER_AT] = 0
+    return bool(over)
+
+
+@njit(**OPTIONS)
 def run(
     rules: Rules,
+    routing: Routing,
     draws: Draws,
     clock: Clock,
     bins: Bins,
     counts: Counts,
     watch: Watch | None,
+    sums: Sums | None,
+    jobs: Jobs | None,
     servers: NDArray[Any],
-    scratch: Scratch,
+    due: NDArray[np.uint32],
 ) -> int:
-    """Run the network until its end or until a buffer is used up; return the reason."""
-    log, each, group = scratch.log, draws.d + 1, min(servers.size, scratch.due.size)
+    """Run the network until its end or until something is used up; return the reason."""
+    time, used = clock.time, clock.used
     while True:
-        gaps, services = draws.gaps.size - clock.used[0], draws.services.size - clock.used[1]
-        if gaps == 0 or services < max(each, group):
-            return NEEDS_DRAWS
-        if clock.time[0] + draws.gaps[clock.used[0]] * rules.gap_scale > clock.time[1]:
-            logged = flush(draws, clock, watch, servers, scratch)
-            tally(bins, counts.departures, log, logged)
-            if clock.place[0] == servers.size:
-                if watch is not None:
-                    pending = np.searchsorted(watch.times, clock.time[1], side="right")
-                    watch.next[0] = watch.times[pending] if pending < watch.times.size else np.inf
-                if clock.time[1] >= rules.end:
-                    return DONE
-                clock.time[1] += rules.interval
-                clock.place[0] = 0
+        reason: int = refill(routing, draws, clock)
+        if reason != DONE:
+            return reason
+        first = np.uint64(clock.place[FIRST_BIN])
+        dense = bins.edges[first + np.uint64(2)] < time[UNTIL]
+        if time[NOW] + draws.gaps[used[ARRIVALS]] * rules.gap_scale > time[UNTIL]:
+            complete = flush(rules, draws, clock, bins, counts, watch, sums, jobs, servers, due, first, dense)
+            if complete and pass_flush(clock, rules, bins, watch):
+                return DONE
             continue
-        events = min(gaps, services // each, log.size // each)
+        last = np.uint64(used[ARRIVALS] - used[ARRIVALS] % rules.batch + rules.batch)
         if draws.d == 2:  # the most frequent by far, and the loop over two is unrolled
-            logged, wide = arrive(rules, draws, clock, bins, counts, watch, servers, log, events, 2)
-        else:
-            logged, wide = arrive(rules, draws, clock, bins, counts, watch, servers, log, events, draws.d)
-        tally(bins, counts.departures, log, logged)
-        if wide:
-            return NEEDS_LEVELS
+            if settle_batch(
+                draws, clock, bins, counts, watch, sums, jobs, servers, due, last, first, dense, 2
+            ):
+                reason = arrive(
+                    rules, draws, clock, bins, counts, watch, sums, jobs, servers, last, first, dense, 2
+                )
+        elif settle_batch(
+            draws, clock, bins, counts, watch, sums, jobs, servers, due, last, first, dense, draws.d
+        ):
+            reason = arrive(
+                rules, draws, clock, bins, counts, watch, sums, jobs, servers, last, first, dense, draws.d
+            )
+        if reason in (NEEDS_LEVELS, NEEDS_JOBS):
+            return reason

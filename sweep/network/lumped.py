@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.cell import Cell
-from sweep.laws import Exponential
 from sweep.network import lumped_kernels as kernels
-from sweep.network.supply import sampler
-from sweep.seeds import Purpose, stream
+from sweep.network.lumped_method import choose_method
+from sweep.network.lumped_sources import Source, arrivals_of, completions_of
+from sweep.network.start import lengths_at_start
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 #: Most random numbers drawn ahead, per stream; results do not depend on it.
 BLOCK = 1 << 14
@@ -36,25 +37,28 @@ def run_lumped(
     seed: int,
     replica: int,
     levels: int | None,
+    averages: bool = False,
     block: int | None = None,
     at_once: bool | None = None,
-) -> dict[str, NDArray[Any]]:
+) -> LumpedPath:
     """Simulate one replica with exponential service by its numbers of queues of length ≥ ℓ alone, exactly.
 
-    Arguments must be checked already, as for `run_replica`. The law is that of the network simulated server
-    by server; the path is another one, though with the same arrival times. It depends on neither times,
-    levels nor the last two arguments.
+    Arguments must be checked already, as for `run_path`. The law is that of the network simulated server by
+    server, from the same queue lengths; the path is another one, though with the same arrival times. It
+    depends on neither times, levels nor the last three arguments.
 
     Parameters
     ----------
     cell
-        The network; its service law must be exponential.
+        The network; its service law must be exponential. Ages at the start do not matter then.
     times
         Increasing times ≥ 0 to store, shape (t,), in mean service times.
     seed, replica
         Root seed and number of the replica, ≥ 0.
     levels
         Queue lengths ℓ = 1 … `levels` to store; None for the longest queue seen at a stored time, at least 1.
+    averages
+        Whether S_ℓ and X are averaged over each interval that ends at a stored time, the first from 0.
     block
         Random numbers drawn at a time.
     at_once
@@ -62,9 +66,8 @@ def run_lumped(
 
     Returns
     -------
-    dict
-        S (t, level), D (t, level), X (t), E (t) per server, float64, as of `run_replica`, and `highest`, an
-        int64 without dimensions: the length of the longest queue at any time up to the last stored one.
+    LumpedPath
+        Counts at the stored times.
 
     Raises
     ------
@@ -82,143 +85,153 @@ def run_lumped(
     Examples
     --------
     >>> cell = Cell(N=10**5, d=2, lam=0.5, G="exponential")
-    >>> arrays = run_lumped(cell, times=np.array([0.0, 20.0]), seed=1, replica=0, levels=3)
-    >>> bool(np.allclose(arrays["S"][1], [0.5, 0.5**3, 0.5**7], atol=0.01)), int(arrays["highest"]) < 8
+    >>> path = run_lumped(cell, times=np.array([0.0, 20.0]), seed=1, replica=0, levels=3)
+    >>> bool(np.allclose(path.arrays()["S"][1], [0.5, 0.5**3, 0.5**7], atol=0.01)), path.longest < 8
     (True, True)
     """
-    if not isinstance(cell.G, Exponential):
-        raise ValueError(f"G must be exponential to lump the network to level counts, got {cell.G}")
+    choose_method(cell, method="lumped")
     rate = (cell.lam + 1.0) * cell.N
     slot = min(max(_LEAST, math.isqrt(cell.N) // 4), _MOST) / rate
     grouped = cell.N >= _MANY if at_once is None else at_once
     size = block or math.ceil(min(BLOCK, 1.1 * rate * float(times[-1]) + 32))
-    arrivals, completions = _arrivals(cell, seed, replica, size), _completions(cell, seed, replica, size)
-    counts, tables, clock = _start(cell), _tables(times.size, levels or _COLUMNS), np.zeros(1)
+    arrivals, completions = arrivals_of(cell, seed, replica, size), completions_of(cell, seed, replica, size)
+    start = lengths_at_start(cell, seed, replica)
+    counts, tables, clock = _start(start, arrivals), _tables(times.size, levels or _COLUMNS), np.zeros(1)
+    areas = _areas(counts, tables) if averages else None
     while True:
         sources = (arrivals.events, completions.events)
-        reason = kernels.run(times, slot, grouped, levels is None, clock, *sources, counts, tables)
+        widen = levels is None
+        reason = kernels.run(times, slot, grouped, widen, clock, *sources, counts, tables, areas)
         if reason == kernels.DONE:
             break
         if reason == kernels.LEVELS:
-            counts = _with_room(counts, sources[0].gaps.size)
+            counts, areas = _with_room(counts, areas, sources[0].gaps.size)
         elif reason == kernels.COLUMNS:
-            tables = _with_columns(tables, 2 * int(counts.totals[2]))
-        elif reason in (kernels.ARRIVAL_GAPS, kernels.ARRIVAL_PLACES):
-            arrivals.refill(reason == kernels.ARRIVAL_GAPS)
+            tables, areas = _with_columns(tables, areas, 2 * int(counts.totals[2]))
         else:
-            completions.refill(reason == kernels.COMPLETION_GAPS)
-    return _arrays(cell, counts, tables, levels)
+            arrivals.refill(reason == kernels.ARRIVAL_GAPS, reason == kernels.ARRIVAL_PLACES)
+            completions.refill(reason == kernels.COMPLETION_GAPS, reason == kernels.COMPLETION_PLACES)
+    jobs = sum(length * count for length, count in enumerate(start.tolist()))
+    return _path(cell.N, jobs, times, counts, tables, areas, levels)
 
 
-class _Source:
-    """A stream of events, drawn in blocks; what is unused of a block is kept."""
+@dataclass(frozen=True, kw_only=True)
+class LumpedPath:
+    """What was seen of a path: counts at the stored times.
 
-    def __init__(
-        self,
-        draw: Callable[[int], Floats],
-        words: np.random.BitGenerator,
-        sampling: kernels.Sampling,
-        scale: float,
-        block: int,
-    ) -> None:
-        self._draw, self._words, self._sampling, self._block = draw, words, sampling, block
-        self._rest = np.empty(0, dtype=np.uint32)
-        self._places = np.empty(2 * max(block, kernels.GROUP), dtype=np.uint32)
-        gaps = draw(block)
-        self.events = kernels.Events(
-            gaps=gaps, places=self._places[:0], scale=scale, time=gaps[:1] * scale, used=np.array([1, 0])
-        )
+    `S` and `D` have shape (t, level): queues of length ≥ ℓ, and completions so far from those. `X`, jobs, and
+    `E`, arrivals so far, have shape (t,), and so has `R_E`, the time since the last arrival. `longest` is the
+    length of the longest queue at any time up to the last stored one. `averages` holds S_average (t, level)
+    and X_average (t,) per server, of the interval that ends at t, where they were asked for. There are no
+    snapshots: `ages` and `lengths` have none.
+    """
 
-    def refill(self, gaps: bool) -> None:
-        """Draw another block of gaps or of places."""
-        events = self.events
-        if gaps:
-            self.events = events._replace(
-                gaps=np.concatenate([events.gaps[events.used[0] :], self._draw(self._block)])
-            )
-            events.used[0] = 0
-        else:
-            self.events = events._replace(places=self._more_places(events.places[events.used[1] :]))
-            events.used[1] = 0
+    N: int
+    S: Integers
+    D: Integers
+    X: Integers
+    E: Integers
+    R_E: Floats
+    longest: int
+    averages: dict[str, Floats]
 
-    def _more_places(self, unused: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Turn words at hand into places behind the unused ones; draw more words only if they give none."""
-        first = unused.size
-        if 2 * first > self._places.size:
-            self._places = np.pad(self._places, (0, self._places.size))
-        self._places[:first] = unused
-        while True:
-            filled, spent = kernels.sample_places(self._sampling, self._rest, self._places[first:])
-            self._rest = self._rest[spent:]
-            if filled:
-                return self._places[: first + filled]
-            raw = self._words.random_raw(self._block)
-            self._rest = np.concatenate([self._rest, raw.astype("<u8", copy=False).view("<u4")])
+    @property
+    def levels(self) -> int:
+        """Number of levels that are stored."""
+        return int(self.S.shape[1])
+
+    @property
+    def ages(self) -> Floats:
+        """Ages at no snapshot, shape (0, N)."""
+        return np.empty((0, self.N))
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Queue lengths at no snapshot, shape (0, N)."""
+        return np.empty((0, self.N), dtype=np.int32)
+
+    def arrays(self, ages: Floats | None = None) -> dict[str, Any]:  # noqa: ARG002  as of `Path`
+        """Return S, D, X, E per server, R_E, longest, and the averages where there are any."""
+        counts = {name: getattr(self, name) / self.N for name in ("S", "D", "X", "E")}
+        return {**counts, "R_E": self.R_E, "longest": np.int64(self.longest), **self.averages}
 
 
-def _arrivals(cell: Cell, seed: int, replica: int, block: int) -> _Source:
-    """Arrivals of jobs, each at the place of the shortest of the queues it samples."""
-    fill = sampler(cell.arrivals, stream(seed, cell.key, replica, Purpose.ARRIVALS))
-    words = stream(seed, cell.key, replica, Purpose.ROUTING).bit_generator
-    sampling = kernels.Sampling(cell.N, cell.d, cell.fraction, cell.replacement)
-
-    def draw(size: int) -> Floats:
-        gaps = np.empty(size)
-        fill(gaps)
-        return gaps
-
-    return _Source(draw, words, sampling, 1.0 / (cell.lam * cell.N), block)
-
-
-def _completions(cell: Cell, seed: int, replica: int, block: int) -> _Source:
-    """Completions offered to servers, busy or not, at rate 1 each."""
-    gaps = stream(seed, cell.key, replica, Purpose.SERVICES)
-    # Gaps and places are drawn in blocks that do not keep step: they need streams of their own. This one is
-    # 2¹²⁷ numbers on in the period of the generator.
-    words: Any = stream(seed, cell.key, replica, Purpose.SERVICES).bit_generator
-    sampling = kernels.Sampling(cell.N, 1, 1.0, True)
-    return _Source(gaps.standard_exponential, words.jumped(), sampling, 1.0 / cell.N, block)
-
-
-def _start(cell: Cell) -> kernels.Counts:
-    """Return the counts at time 0."""
-    size = cell.initial.longest + _ROOM
+def _start(start: Integers, arrivals: Source) -> kernels.Counts:
+    """Return the counts at time 0, of so many queues with 0, 1, 2, … jobs."""
+    size = start.size + _ROOM
     longer, departed, joined, served = (np.zeros(size, dtype=np.int64) for _ in range(4))
-    for length, count in cell.initial.counts(cell.N):
-        longer[1 : length + 1] += count
-    totals = np.array([0, 0, cell.initial.longest, 0])
-    return kernels.Counts(longer=longer, departed=departed, totals=totals, joined=joined, served=served)
+    longer[1 : start.size] = start[:0:-1].cumsum()[::-1]
+    return kernels.Counts(
+        longer=longer,
+        departed=departed,
+        totals=np.array([0, 0, start.size - 1, 0]),
+        arrived=np.array([arrivals.last]),
+        joined=joined,
+        served=served,
+    )
 
 
 def _tables(times: int, columns: int) -> kernels.Tables:
     S, D = (np.zeros((times, columns), dtype=np.int64) for _ in range(2))
-    return kernels.Tables(S=S, D=D, totals=np.zeros((times, 2), dtype=np.int64))
+    return kernels.Tables(S=S, D=D, totals=np.zeros((times, 2), dtype=np.int64), R_E=np.zeros(times))
 
 
-def _with_room(counts: kernels.Counts, more: int) -> kernels.Counts:
-    """Return the same counts with room for `more` levels."""
-    names = ("longer", "departed", "joined", "served")
-    return counts._replace(**{name: np.pad(getattr(counts, name), (0, more)) for name in names})
+def _areas(counts: kernels.Counts, tables: kernels.Tables) -> kernels.Areas:
+    raised, lowered = (np.zeros(counts.longer.size) for _ in range(2))
+    S, X = np.zeros(tables.S.shape), np.zeros(len(tables.S))
+    return kernels.Areas(raised=raised, lowered=lowered, before=counts.longer.copy(), S=S, X=X)
 
 
-def _with_columns(tables: kernels.Tables, columns: int) -> kernels.Tables:
-    """Return the same tables with as many columns."""
+def _with_room(
+    counts: kernels.Counts, areas: kernels.Areas | None, more: int
+) -> tuple[kernels.Counts, kernels.Areas | None]:
+    """Return the same with room for `more` levels."""
+    names: tuple[str, ...] = ("longer", "departed", "joined", "served")
+    counts = counts._replace(**{name: np.pad(getattr(counts, name), (0, more)) for name in names})
+    if areas is not None:
+        names = ("raised", "lowered", "before")
+        areas = areas._replace(**{name: np.pad(getattr(areas, name), (0, more)) for name in names})
+    return counts, areas
+
+
+def _with_columns(
+    tables: kernels.Tables, areas: kernels.Areas | None, columns: int
+) -> tuple[kernels.Tables, kernels.Areas | None]:
+    """Return the same with as many columns."""
     wider = ((0, 0), (0, columns - tables.S.shape[1]))
-    return tables._replace(S=np.pad(tables.S, wider), D=np.pad(tables.D, wider))
+    if areas is not None:
+        areas = areas._replace(S=np.pad(areas.S, wider))
+    return tables._replace(S=np.pad(tables.S, wider), D=np.pad(tables.D, wider)), areas
 
 
-def _arrays(
-    cell: Cell, counts: kernels.Counts, tables: kernels.Tables, levels: int | None
-) -> dict[str, NDArray[Any]]:
-    """Return what was stored, per server; without `levels`, up to the longest queue at a stored time."""
+def _path(
+    N: int,
+    jobs: int,
+    times: Floats,
+    counts: kernels.Counts,
+    tables: kernels.Tables,
+    areas: kernels.Areas | None,
+    levels: int | None,
+) -> LumpedPath:
+    """Return what was stored; without `levels`, up to the longest queue at a stored time."""
     if levels is None:
         levels = max(1, int(np.count_nonzero(tables.S.any(axis=0))))
-    start = sum(length * count for length, count in cell.initial.counts(cell.N))
     arrived, gone = tables.totals.T
-    return {
-        "S": tables.S[:, :levels] / cell.N,
-        "D": tables.D[:, :levels] / cell.N,
-        "X": (start + arrived - gone) / cell.N,
-        "E": arrived / cell.N,
-        "highest": counts.totals[2],
-    }
+    averages = {}
+    if areas is not None:
+        # Of an interval of no length, the first from 0 to 0, it is the value itself.
+        lasting = np.diff(times, prepend=0.0)
+        empty, area = lasting == 0.0, np.column_stack([areas.X, areas.S[:, :levels]])
+        area[empty] = np.column_stack([jobs + arrived - gone, tables.S[:, :levels]])[empty]
+        means = area / (N * np.where(empty, 1.0, lasting))[:, np.newaxis]
+        averages = {"S_average": means[:, 1:], "X_average": means[:, 0]}
+    return LumpedPath(
+        N=N,
+        S=tables.S[:, :levels],
+        D=tables.D[:, :levels],
+        X=jobs + arrived - gone,
+        E=arrived,
+        R_E=tables.R_E,
+        longest=int(counts.totals[2]),
+        averages=averages,
+    )

@@ -1,4 +1,4 @@
-"""Compiled loops of the network lumped to level counts: places of events, slots applied at once.
+"""Compiled loops of the network lumped to level counts: events one by one, and slots applied at once.
 
 Stand the servers in a row, longest queue first, and number their places from 0: place p holds a queue of
 length ≥ ℓ iff p < S_ℓ, and the shortest of some sampled queues is the one at the last sampled place.
@@ -13,22 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-_LOW_HALF, _HALF, _WORDS = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1 << 32)
-
-#: Events whose places are drawn together: another number gives other paths, under another `NUMBERS_VERSION`.
-GROUP = 32
 #: Why `run` returned: all times are stored; a buffer of arrivals or of completions is used up; the level
 #: counts or the columns of the tables do not suffice.
 DONE, ARRIVAL_GAPS, ARRIVAL_PLACES, COMPLETION_GAPS, COMPLETION_PLACES, LEVELS, COLUMNS = range(7)
-
-
-class Sampling(NamedTuple):
-    """How the place of an event is chosen: the last of d places of N."""
-
-    N: int
-    d: int
-    fraction: float
-    replacement: bool
 
 
 class Events(NamedTuple):
@@ -47,6 +34,7 @@ class Counts(NamedTuple):
     longer: NDArray[np.int64]  # queues of length ≥ ℓ; no meaning at ℓ = 0
     departed: NDArray[np.int64]  # departures from queues of length ℓ
     totals: NDArray[np.int64]  # arrivals, departures, longest queue so far, rows stored
+    arrived: NDArray[np.float64]  # (1,): when the last arrival was
     joined: NDArray[np.int64]  # scratch: places of arrivals of a slot, below S_ℓ
     served: NDArray[np.int64]  # scratch: places of completions of a slot, below S_ℓ
 
@@ -57,118 +45,34 @@ class Tables(NamedTuple):
     S: NDArray[np.int64]
     D: NDArray[np.int64]
     totals: NDArray[np.int64]
+    R_E: NDArray[np.float64]  # (t,): time since the last arrival
 
 
-@njit(**_OPTIONS, forceinline=True)
-def uniform(words: NDArray[np.uint32], word: int, bound: Any) -> Any:
-    """Return a uniform index below `bound` and the next unused word, beyond the end if words ran dry.
+class Areas(NamedTuple):
+    """What ∫ S_ℓ dt from one stored time to the next is made of, by level from 0.
 
-    Multiply-shift with exact rejection (D. Lemire, Fast random integer generation in an interval, 2019).
+    ∫ S_ℓ dt = S_ℓ · (interval) before it + Σ (time left) over events that raise S_ℓ − Σ over those that lower
+    it. Both sums run in the order of time, so that no bit depends on how events are grouped.
     """
-    while word < words.size:
-        product = np.uint64(words[word]) * bound
-        low = product & _LOW_HALF
-        word += 1
-        if low >= bound or low >= _WORDS % bound:
-            return np.int64(product >> _HALF), word
-    return np.int64(0), word + 1
 
-
-@njit(**_OPTIONS, forceinline=True)
-def last_distinct(words: NDArray[np.uint32], word: int, N: int, d: int) -> Any:
-    """Return the last of d distinct places and the next unused word.
-
-    Of the N − k places that are left after k draws, those behind the last one drawn so far are all of the
-    places behind it. Let the draw v be uniform below N − k: as many values of v + k are larger than the last
-    place as there are places behind it, and the others leave the maximum as it is. For large d it is faster
-    to go down from the end, as place p is among d of p + 1 with probability d/(p + 1).
-    """
-    place = 0
-    if d * d <= N:
-        for k in range(d):
-            draw, word = uniform(words, word, np.uint64(N - k))
-            place = max(place, draw + k)
-        return place, word
-    place = N - 1
-    draw, word = uniform(words, word, np.uint64(N))
-    while draw >= d and word <= words.size:
-        place -= 1
-        draw, word = uniform(words, word, np.uint64(place + 1))
-    return place, word
-
-
-@njit(**_OPTIONS, forceinline=True)
-def sample_plainly(sampling: Sampling, words: NDArray[np.uint32], places: NDArray[np.uint32]) -> Any:
-    """Fill `places` with the last of d places each if no word is near rejection, else return False.
-
-    Distinct places are drawn as in `last_distinct`. The k-th words of all events come before the (k+1)-th:
-    the loop runs on vectors.
-    """
-    least = _LOW_HALF
-    places[:] = 0
-    for k in range(sampling.d):
-        taken = 0 if sampling.replacement else k
-        bound, offset = np.uint64(sampling.N - taken), np.uint32(taken)
-        row = words[k * GROUP : (k + 1) * GROUP]
-        for event in range(GROUP):
-            product = np.uint64(row[event]) * bound
-            places[event] = max(places[event], np.uint32(product >> _HALF) + offset)
-            least = min(least, product & _LOW_HALF)
-    return least >= np.uint64(sampling.N)
-
-
-@njit(**_OPTIONS)
-def sample_one(sampling: Sampling, words: NDArray[np.uint32], word: int) -> Any:
-    """Return the place of one event and the next unused word, beyond the end if words ran dry."""
-    choices = sampling.d if sampling.fraction > 0.0 else 1
-    if 0.0 < sampling.fraction < 1.0:
-        if word + 2 > words.size:
-            return 0, words.size + 1
-        # 53 bits of two words: a uniform number below 2⁵³, compared exactly.
-        coin = np.float64(words[word] >> 5) * 67108864.0 + np.float64(words[word + 1] >> 6)
-        word += 2
-        choices = sampling.d if coin < sampling.fraction * 9007199254740992.0 else 1
-    if not sampling.replacement and choices > 1:
-        return last_distinct(words, word, sampling.N, choices)
-    place = 0
-    for _ in range(choices):
-        draw, word = uniform(words, word, np.uint64(sampling.N))
-        place = max(place, draw)
-    return place, word
-
-
-@njit(**_OPTIONS)
-def sample_places(sampling: Sampling, words: NDArray[np.uint32], places: NDArray[np.uint32]) -> Any:
-    """Turn words into the places of whole groups of events as far as both last; return how many are used."""
-    one_by_one = sampling.replacement or sampling.d * sampling.d <= sampling.N
-    plain = sampling.d == 1 or (sampling.fraction == 1.0 and one_by_one)
-    word, filled = 0, 0
-    while filled + GROUP <= places.size:
-        start, group = word, places[filled : filled + GROUP]
-        if plain:
-            word += GROUP * sampling.d
-            if word > words.size:
-                return filled, start
-            if sample_plainly(sampling, words[start:word], group):
-                filled += GROUP
-                continue
-            word = start
-        for event in range(GROUP):
-            group[event], word = sample_one(sampling, words, word)
-        if word > words.size:
-            return filled, start
-        filled += GROUP
-    return filled, word
+    raised: NDArray[np.float64]
+    lowered: NDArray[np.float64]
+    before: NDArray[np.int64]  # S_ℓ at the last stored time
+    S: NDArray[np.float64]  # (t, level): the integrals, of the interval that ends at t
+    X: NDArray[np.float64]  # (t,): their sum over all levels
 
 
 @njit(**_OPTIONS, forceinline=True)
 def upcoming(events: Events, until: float) -> Any:
     """Return the number of events up to `until` and the time of the one behind them.
 
-    The number is −1 when the gaps do not last so far, −2 when the places do not.
+    The number is −1 when the gaps do not last so far, −2 when the places do not. The last is the time of the
+    last event up to `until`, if there is any.
     """
     time, gap = events.time[0], events.used[0]
+    last = time
     while time <= until and gap < events.gaps.size:
+        last = time
         time += events.gaps[gap] * events.scale
         gap += 1
     count = gap - events.used[0]
@@ -176,7 +80,32 @@ def upcoming(events: Events, until: float) -> Any:
         count = -1
     elif count > events.places.size - events.used[1]:
         count = -2
-    return count, time
+    return count, time, last
+
+
+@njit(**_OPTIONS, forceinline=True)
+def level_of(longer: NDArray[np.int64], place: Any) -> int:
+    """Return the length of the queue at a place."""
+    level = 0
+    while longer[level + 1] > place:
+        level += 1
+    return level
+
+
+@njit(**_OPTIONS)
+def add_times(
+    longer: NDArray[np.int64],
+    events: Events,
+    number: int,
+    edge: float,
+    sums: NDArray[np.float64],
+    offset: int,
+) -> None:
+    """Add the time that is left after each of the next events to the sum of the level that it changes."""
+    time, gap, first = events.time[0], events.used[0], events.used[1]
+    for k in range(number):
+        sums[level_of(longer, np.int64(events.places[first + k])) + offset] += edge - time
+        time += events.gaps[gap + k] * events.scale
 
 
 @njit(**_OPTIONS, forceinline=True)
@@ -189,8 +118,8 @@ def below(places: NDArray[np.uint32], bound: int) -> Any:
 
 
 @njit(**_OPTIONS)
-def settle(counts: Counts, arrivals: NDArray[np.uint32], completions: NDArray[np.uint32]) -> bool:
-    """Apply a slot of events at once if their order cannot matter; return whether it was done.
+def settle(counts: Counts, arrivals: NDArray[np.uint32], completions: NDArray[np.uint32]) -> Any:
+    """Sort a slot of events into `joined` and `served`; return how high, −1 if their order can matter.
 
     Sort the events by the counts before the slot. While all are where they were sorted, S_ℓ rises by at most
     the arrivals sorted to join a queue of length ℓ − 1, and falls by at most the completions sorted to a
@@ -208,26 +137,34 @@ def settle(counts: Counts, arrivals: NDArray[np.uint32], completions: NDArray[np
         high = longer[level] + (joined[level - 1] - joined[level])
         certain = below(arrivals, low) == joined[level] == below(arrivals, high)
         if not (certain and below(completions, low) == served[level] == below(completions, high)):
-            return False
+            return -1
+    return top
+
+
+@njit(**_OPTIONS)
+def apply(counts: Counts, top: int) -> None:
+    """Apply a slot of events as it was sorted."""
+    longer, joined, served = counts.longer, counts.joined, counts.served
     for level in range(1, top + 1):
         rise, fall = joined[level - 1] - joined[level], served[level] - served[level + 1]
         longer[level] += rise - fall
         counts.departed[level] += fall
         if rise > 0:
             counts.totals[2] = max(counts.totals[2], level)
-    counts.totals[0] += arrivals.size
+    counts.totals[0] += joined[0]
     counts.totals[1] += served[1] if top > 0 else 0
-    return True
 
 
 @njit(**_OPTIONS)
-def step_through(counts: Counts, arrivals: Events, completions: Events, number: int) -> None:
+def step_through(
+    counts: Counts, arrivals: Events, completions: Events, number: int, edge: float, areas: Areas | None
+) -> None:
     """Apply the next `number` events one by one; of simultaneous ones completions come first."""
     longer = counts.longer
     arrival, completion = arrivals.time[0], completions.time[0]
     arrived, completed = 0, 0
     for _ in range(number):
-        arrives = arrival < completion
+        arrives, left = arrival < completion, edge - min(arrival, completion)
         if arrives:
             place = np.int64(arrivals.places[arrivals.used[1] + arrived])
             arrival += arrivals.gaps[arrivals.used[0] + arrived] * arrivals.scale
@@ -236,9 +173,12 @@ def step_through(counts: Counts, arrivals: Events, completions: Events, number: 
             place = np.int64(completions.places[completions.used[1] + completed])
             completion += completions.gaps[completions.used[0] + completed] * completions.scale
             completed += 1
-        level = 0
-        while longer[level + 1] > place:
-            level += 1
+        level = level_of(longer, place)
+        if areas is not None:
+            if arrives:
+                areas.raised[level + 1] += left
+            else:
+                areas.lowered[level] += left
         if arrives:
             longer[level + 1] += 1
             counts.totals[0] += 1
@@ -250,9 +190,24 @@ def step_through(counts: Counts, arrivals: Events, completions: Events, number: 
 
 
 @njit(**_OPTIONS)
-def store(counts: Counts, tables: Tables) -> None:
+def store_areas(counts: Counts, areas: Areas, interval: float, row: int) -> None:
+    """Write the integrals since the last stored time, and begin new ones."""
+    total = 0.0
+    for level in range(1, counts.totals[2] + 1):
+        area = areas.before[level] * interval + (areas.raised[level] - areas.lowered[level])
+        areas.raised[level], areas.lowered[level] = 0.0, 0.0
+        areas.before[level] = counts.longer[level]
+        total += area
+        if level <= areas.S.shape[1]:
+            areas.S[row, level - 1] = area
+    areas.X[row] = total
+
+
+@njit(**_OPTIONS)
+def store(counts: Counts, tables: Tables, now: float) -> None:
     """Write the present counts to the next row of the tables."""
     row, columns = counts.totals[3], tables.S.shape[1]
+    tables.R_E[row] = now - counts.arrived[0]
     tables.totals[row, 0], tables.totals[row, 1] = counts.totals[0], counts.totals[1]
     departures = 0
     for level in range(counts.longer.size - 1, 0, -1):
@@ -274,6 +229,7 @@ def run(
     completions: Events,
     counts: Counts,
     tables: Tables,
+    areas: Areas | None,
 ) -> int:
     """Run the network through `times` until the last or until something is used up; return the reason.
 
@@ -283,24 +239,28 @@ def run(
     while counts.totals[3] < times.size:
         edge = times[counts.totals[3]]
         until = min(edge, clock[0] + width)
-        arriving, arrival = upcoming(arrivals, until)
+        arriving, arrival, last = upcoming(arrivals, until)
         if arriving < 0:
             return ARRIVAL_GAPS if arriving == -1 else ARRIVAL_PLACES
-        completing, completion = upcoming(completions, until)
+        completing, completion, _ = upcoming(completions, until)
         if completing < 0:
             return COMPLETION_GAPS if completing == -1 else COMPLETION_PLACES
         if counts.totals[2] + arriving + 3 > counts.longer.size:
             return LEVELS
         first, second = arrivals.used[1], completions.used[1]
-        if not (
-            at_once
-            and settle(
-                counts,
-                arrivals.places[first : first + arriving],
-                completions.places[second : second + completing],
-            )
-        ):
-            step_through(counts, arrivals, completions, arriving + completing)
+        top = -1
+        if at_once:
+            joins = arrivals.places[first : first + arriving]
+            top = settle(counts, joins, completions.places[second : second + completing])
+        if top < 0:
+            step_through(counts, arrivals, completions, arriving + completing, edge, areas)
+        else:
+            if areas is not None:
+                add_times(counts.longer, arrivals, arriving, edge, areas.raised, 1)
+                add_times(counts.longer, completions, completing, edge, areas.lowered, 0)
+            apply(counts, top)
+        if arriving > 0:
+            counts.arrived[0] = last
         arrivals.time[0], completions.time[0], clock[0] = arrival, completion, until
         arrivals.used[0] += arriving
         arrivals.used[1] += arriving
@@ -309,5 +269,8 @@ def run(
         if until == edge:
             if widen and counts.totals[2] > tables.S.shape[1]:
                 return COLUMNS
-            store(counts, tables)
+            if areas is not None:
+                row = counts.totals[3]
+                store_areas(counts, areas, edge - (times[row - 1] if row > 0 else 0.0), row)
+            store(counts, tables, edge)
     return DONE

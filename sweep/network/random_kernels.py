@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sweep.network.state import Routing
+from sweep.network.state import Draws, Routing, Source
 
 # Nothing is allocated here and no array kept. Counting references would cost more than drawing.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
@@ -62,6 +62,37 @@ def exponential_times(words: NDArray[np.uint64], times: NDArray[np.float64]) -> 
         times[k] = -(np.float64(e) * _LN2 + (2.0 * s + 2.0 * s * q * series))
 
 
+@njit(**_OPTIONS)
+def deal(source: Source, words: NDArray[np.uint64]) -> None:
+    """Fill `words` with the next ones of a source."""
+    filled = 0
+    while filled < words.size:
+        if source.used[0] == source.words.size:
+            fill_words(source.state, source.words)
+            source.used[0] = 0
+        used = source.used[0]
+        more = min(words.size - filled, source.words.size - used)
+        for k in range(more):
+            words[filled + k] = source.words[used + k]
+        filled += more
+        source.used[0] = used + more
+
+
+@njit(**_OPTIONS)
+def next_exponentials(source: Source, times: NDArray[np.float64]) -> None:
+    """Fill `times` with exponential times, one of each next word of a source."""
+    filled = 0
+    while filled < times.size:
+        if source.used[0] == source.words.size:
+            fill_words(source.state, source.words)
+            source.used[0] = 0
+        used = source.used[0]
+        more = min(times.size - filled, source.words.size - used)
+        exponential_times(source.words[used : used + more], times[filled : filled + more])
+        filled += more
+        source.used[0] = used + more
+
+
 @njit(**_OPTIONS, forceinline=True)
 def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> Any:
     """Return a uniform index below `bound` and the next unused word, beyond the end if words ran dry.
@@ -78,7 +109,7 @@ def uniform(words: NDArray[np.uint32], word: int, bound: Any, reject: Any) -> An
 
 
 @njit(**_OPTIONS)
-def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32]) -> Any:
+def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], rows: int) -> Any:
     """Do the work of `route` where every arrival samples d servers with replacement.
 
     Words are tried by groups: a group without a rejected word, as most are, is one loop without branches. A
@@ -86,7 +117,7 @@ def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[
     """
     bound = np.uint64(routing.N)
     reject = _WORDS % bound
-    last, used = routing.rows * routing.d, 0
+    last, used = rows * routing.d, 0
     filled: Any = 0
     while used < words.size and filled < last:
         group = words[used : used + min(_GROUP, words.size - used, last - filled)]
@@ -111,19 +142,16 @@ def route_plainly(routing: Routing, words: NDArray[np.uint32], targets: NDArray[
 
 
 @njit(**_OPTIONS)
-def route(
-    routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], order: NDArray[np.uint32]
-) -> Any:
-    """Turn words into the servers sampled by each arrival, d in a row, as far as words and `targets` last.
+def route(routing: Routing, words: NDArray[np.uint32], targets: NDArray[np.uint32], rows: int) -> Any:
+    """Turn words into the servers sampled by `rows` arrivals, d in a row, as far as words last.
 
-    An arrival that takes one uniform queue samples it d times. Returns arrivals and words used; `order` is
-    scratch of N items when more than half of the servers are sampled without replacement.
+    An arrival that takes one uniform queue samples it d times. Returns arrivals and words used.
     """
     if routing.replacement and routing.fraction == 1.0:
-        return route_plainly(routing, words, targets)
+        return route_plainly(routing, words, targets, rows)
     bound, d, word, first = np.uint64(routing.N), routing.d, 0, 0
     reject = _WORDS % bound
-    last = routing.rows * d
+    last = rows * d
     while first < last:
         start = word
         choices = d if routing.fraction > 0.0 else 1
@@ -140,7 +168,7 @@ def route(
         elif 2 * d <= routing.N:
             word = sample_few(words, word, bound, reject, targets[first : first + d])
         else:
-            word = sample_many(words, word, bound, order, targets[first : first + d])
+            word = sample_many(words, word, bound, routing.order, targets[first : first + d])
         if word > words.size:
             return first // d, start
         for k in range(choices, d):
@@ -179,3 +207,36 @@ def sample_many(words: NDArray[np.uint32], word: int, bound: Any, order: NDArray
         row[k] = order[place]
         order[place] = order[k]
     return word
+
+
+@njit(**_OPTIONS)
+def route_on(routing: Routing, draws: Draws, rows: int) -> int:
+    """Fill the last `rows` rows of targets; return and note how many are missing for want of room for words.
+
+    Words that are left over go in front of the next ones: too many if one arrival alone takes more.
+    """
+    targets, halves, used = draws.targets, routing.halves, routing.used
+    words = routing.source.words
+    room = halves.size - 2 * words.size
+    while True:
+        first = targets.size - rows * routing.d
+        filled, spent = route(routing, halves[used[0] :], targets[first:], rows)
+        rows -= filled
+        used[0] += spent
+        left = halves.size - used[0]
+        if rows == 0 or left > room:
+            routing.used[1] = rows
+            return rows
+        for k in range(left):
+            halves[room - left + k] = halves[used[0] + k]
+        used[0] = room - left
+        fill_words(routing.source.state, words)
+
+
+@njit(**_OPTIONS)
+def next_targets(routing: Routing, draws: Draws) -> int:
+    """Move the rows of targets that are looked at ahead to the front, and fill those behind as `route_on`."""
+    for k in range(draws.ahead):
+        draws.targets[k] = draws.targets[draws.targets.size - draws.ahead + k]
+    missing: int = route_on(routing, draws, draws.gaps.size)
+    return missing

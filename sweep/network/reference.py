@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arrivals import Profile
 from sweep.cell import Cell
-from sweep.laws import Law
+from sweep.delayed import Delayed
+from sweep.explicit import Explicit
+from sweep.initial import Lengths
+from sweep.laws import Exponential, Law
 
 _DEPARTURE, _ARRIVAL = 0, 1  # in this order at equal times
 _CHUNK = 64
@@ -31,11 +36,22 @@ class Reference:
     Parameters
     ----------
     cell
-        Parameters of the network.
+        Parameters of the network, which starts from lengths with fresh ages or from arrays, without a
+        stationary age of arrivals.
     seed
         Seed of this run's own generators.
     levels
         Queue lengths to record, 1 … `levels`.
+
+    Raises
+    ------
+    ValueError
+        Another start, or arrivals of stationary age.
+
+    Notes
+    -----
+    Jobs and gaps of a given age last for the first time drawn that exceeds it. Arrivals with a profile are
+    those of its largest rate, thinned.
 
     Examples
     --------
@@ -49,16 +65,21 @@ class Reference:
         self.cell, self.levels = cell, levels
         self.random = random.Random(seed)
         self.services = _stream(cell.G, seed * 2)
-        self.gaps = _stream(cell.arrivals, seed * 2 + 1)
+        self.profile = cell.arrivals if isinstance(cell.arrivals, Profile) else None
+        self.gaps = _gaps(cell, seed * 2 + 1)
         self.queues = [_Queue() for _ in range(cell.N)]
         self.completions = [0] * (levels + 1)  # by level, level 0 holding all lengths above `levels`
         self.arrived = 0
         self.events: list[tuple[float, int, int]] = []
-        for server, length in enumerate(cell.initial.lengths(cell.N).tolist()):
+        for server, (length, age) in enumerate(_lengths_and_ages(cell)):
             queue = self.queues[server]
             queue.jobs = [next(self.services) for _ in range(length)]
+            queue.started = -age
             if length:
-                heapq.heappush(self.events, (queue.jobs[0], _DEPARTURE, server))
+                queue.jobs[0] = next(
+                    time for time in itertools.chain(queue.jobs[:1], self.services) if time > age
+                )
+                heapq.heappush(self.events, (queue.jobs[0] - age, _DEPARTURE, server))
         self._schedule_arrival(0.0)
 
     def record(
@@ -117,8 +138,12 @@ class Reference:
         heapq.heappush(self.events, (now + queue.jobs[0], _DEPARTURE, server))
 
     def _schedule_arrival(self, now: float) -> None:
-        gap = next(self.gaps) / (self.cell.lam * self.cell.N)
-        heapq.heappush(self.events, (now + gap, _ARRIVAL, -1))
+        now += next(self.gaps) / (self.cell.lam * self.cell.N)
+        if self.profile is not None:
+            most = self.profile.most
+            while self.random.random() * most >= float(self.profile.rate(now)):
+                now += next(self.gaps) / (self.cell.lam * self.cell.N)
+        heapq.heappush(self.events, (now, _ARRIVAL, -1))
 
     def _sample(self) -> list[int]:
         servers = range(self.cell.N)
@@ -134,6 +159,33 @@ class Reference:
             [sum(length >= level and age <= limit for length, age in busy) for limit in ages]
             for level in range(1, self.levels + 1)
         ]
+
+
+def _lengths_and_ages(cell: Cell) -> list[tuple[int, float]]:
+    """Return the jobs at each server and the age of the one in service."""
+    if isinstance(cell.initial, Explicit):
+        return list(zip(cell.initial.lengths.tolist(), cell.initial.ages.tolist(), strict=True))
+    if isinstance(cell.initial, Lengths) and cell.initial.ages == "fresh":
+        return [(length, 0.0) for length in cell.initial.lengths(cell.N).tolist()]
+    raise ValueError(
+        f"initial must be lengths with fresh ages or arrays for the reference, got {cell.initial}"
+    )
+
+
+def _gaps(cell: Cell, seed: int) -> Iterator[float]:
+    """Yield gaps of mean 1, the first that of a given age, or those of the largest rate of a profile."""
+    if isinstance(cell.arrivals, Profile):
+        most = cell.arrivals.most
+        for gap in _stream(Exponential(), seed):
+            yield gap / most
+    elif isinstance(cell.arrivals, Delayed):
+        if cell.arrivals.age is None:
+            raise ValueError(f"arrivals must have a given age for the reference, got {cell.arrivals}")
+        age, gaps = cell.lam * cell.arrivals.age, _stream(cell.arrivals.law, seed)
+        yield next(gap for gap in gaps if gap > age) - age
+        yield from gaps
+    else:
+        yield from _stream(cell.arrivals, seed)
 
 
 def _stream(law: Law, seed: int) -> Iterator[float]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arrivals import Profile
 from sweep.cell import Cell, check_count
+from sweep.delayed import Delayed
 from sweep.grids import check_ages, check_levels, check_snapshots, check_times
 from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.network import kernels, state
+from sweep.network.path import Path as Path
+from sweep.network.path import tails
+from sweep.network.path import trim as _trim
+from sweep.network.start import servers_at_start
 from sweep.network.supply import BLOCK, Supply
 from sweep.schema import dataset
 
@@ -23,8 +28,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Levels the tables start with when their number is automatic.
-_LEVELS = 16
+#: Levels the tables start with when their number is automatic, and the longest queue at time 0 that they hold
+#: then: longer ones are counted together.
+_LEVELS, _MOST_LEVELS = 16, 4096
 
 
 def simulate(
@@ -37,12 +43,14 @@ def simulate(
     seed: int,
     replica: int = 0,
     levels: int | None = None,
-    arrivals: str | Law = "exponential",
-    initial: str | Initial = "empty",
+    arrivals: str | Law | Delayed | Profile = "exponential",
+    initial: str | Initial | tuple[ArrayLike, ArrayLike] = "empty",
     replacement: bool = True,
     fraction: float = 1.0,
     snapshots: ArrayLike = (),
     ages: ArrayLike | None = None,
+    averages: bool = False,
+    measure: bool = False,
 ) -> xr.Dataset:
     """Simulate one replica of the N-server network SQ(d), exactly.
 
@@ -71,9 +79,15 @@ def simulate(
     levels
         Queue lengths ℓ = 1 … `levels` to store; the longest queue seen at a stored time by default.
     arrivals
-        Law of the gaps between arrivals, scaled to mean 1/(λN). The first gap is an ordinary one.
+        Law of the gaps between arrivals, scaled to mean 1/(λN). The first gap is an ordinary one, but with
+        "renewal(lomax(beta=1.5), age=2)" what is left of one of age 2 on the clock of one server's share, or
+        with age=stationary of a process that has run for ever. Or Poisson arrivals of rate λ · profile(t):
+        "profile(0: 1.5, 5: 0.5, period=10)".
     initial
-        "empty", or "lengths(2: 0.2, 3: 0.8)": exact proportions, all services fresh at time 0.
+        "empty"; "lengths(2: 0.2, 3: 0.8)": exact proportions, services fresh at time 0 or, with a last entry
+        ages=equilibrium, of independent ages of density Ḡ; "invariant": servers drawn independently from the
+        invariant state of the limit, ages included; "scaled(law(exponential, mean=0.7), m=100)": see
+        `sweep.initial.Scaled`; or two arrays (lengths, ages) of shape (N,), with ages of the jobs in service.
     replacement
         Whether the d queues are sampled with replacement.
     fraction
@@ -83,13 +97,21 @@ def simulate(
     ages
         Increasing ages a ≥ 0 of the stored distributions; inf is appended. By default 65 ages from 0 to the
         last snapshot.
+    averages
+        Whether time averages are returned as well, exact, from the time of every event.
+    measure
+        Whether times in system and waiting times are returned as well, measured job by job.
 
     Returns
     -------
     xarray.Dataset
-        S (t, level), D (t, level), X (t), E (t), all per server and dimensionless, and with `snapshots`
-        also nu_cdf (snapshot, level, age). X counts all jobs, and D the completions from queues of length ≥
-        ℓ just before, whatever `levels` is.
+        S (t, level), D (t, level), X (t), E (t), all per server and dimensionless; R_E (t), the time since
+        the last arrival at the network; longest (), the longest queue at any time up to the last stored
+        one. X counts all jobs, and D the completions from queues of length ≥ ℓ just before, whatever
+        `levels` is. With `snapshots` also nu_cdf (snapshot, level, age). With `averages` also S_average (t,
+        level) and X_average (t), over the interval that ends at t and begins at the stored time before or
+        at 0. With `measure` also time_in_system (t) and waiting_time (t), means over the jobs that leave in
+        that interval and were not there at time 0, NaN where there is none.
 
     Raises
     ------
@@ -101,8 +123,8 @@ def simulate(
     The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The
     hydrodynamic limit of a randomized load balancing network, 2019. Service times are independent of
     routing, so each is drawn when the job enters service, and the departures of a queue are applied when it
-    is next probed: no event list. A path costs O(λ N d · horizon) time and 16 bytes per server (32 with
-    snapshots, and 20 for each).
+    is next probed: no event list. A path costs O(λ N d · horizon) time and 20 bytes per server (36 with
+    snapshots, and 20 for each; with `measure` 24 more, and 24 a job).
 
     Examples
     --------
@@ -125,6 +147,8 @@ def simulate(
         replica=check_count("replica", replica, 0),
         levels=check_levels(levels),
         snapshots=moments,
+        averages=_check_switch("averages", averages),
+        measure=_check_switch("measure", measure),
     )
     arrays = path.arrays(bounds)
     coordinates = {
@@ -151,54 +175,6 @@ def run_replica(
     return path.arrays(ages)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """What was seen of a path: event counts by time bin and level, and ages and lengths at each snapshot.
-
-    `arrivals` and `departures` have shape (t, level + 1), cumulated in time; the last column holds all
-    levels above. `ages` and `lengths` have shape (snapshot, N); the age of an idle server is 0.
-    """
-
-    lengths0: NDArray[np.int32]
-    arrivals: Integers
-    departures: Integers
-    ages: Floats
-    lengths: NDArray[np.int32]
-
-    @property
-    def levels(self) -> int:
-        """Number of levels that are counted one by one."""
-        return int(self.arrivals.shape[1]) - 1
-
-    def arrays(self, ages: Floats) -> dict[str, Floats]:
-        """Return S, D, X, E and, if there are snapshots, nu_cdf on `ages` (the last one inf), per server."""
-        levels, N = self.levels, self.lengths0.size
-        start = _at_least(np.bincount(self.lengths0, minlength=levels + 2)[1:])[:levels]
-        longer = start + self.arrivals[:, :levels] - self.departures[:, :levels]
-        total, gone = self.arrivals.sum(axis=1), self.departures.sum(axis=1)
-        arrays = {
-            "S": longer / N,
-            "D": _at_least(self.departures)[:, :levels] / N,
-            "X": (int(self.lengths0.sum(dtype=np.int64)) + total - gone) / N,
-            "E": total / N,
-        }
-        if len(self.ages):
-            arrays["nu_cdf"] = self._age_counts(ages) / N
-        return arrays
-
-    def _age_counts(self, ages: Floats) -> Integers:
-        """Queues of length ≥ ℓ that serve a job of age ≤ a, shape (snapshot, level, age)."""
-        counts = np.zeros((len(self.ages), self.levels + 1, ages.size), dtype=np.int64)
-        for k, (age, length) in enumerate(zip(self.ages, self.lengths, strict=True)):
-            busy = length > 0
-            column = np.searchsorted(ages, age[busy])
-            row = np.minimum(length[busy], self.levels + 1) - 1
-            cells = np.bincount(row.astype(np.int64) * ages.size + column, minlength=counts[k].size)
-            counts[k] = cells.reshape(counts[k].shape)
-        cumulated: Integers = counts[:, ::-1].cumsum(axis=1)[:, ::-1].cumsum(axis=2)
-        return cumulated[:, : self.levels]
-
-
 def run_path(
     cell: Cell,
     *,
@@ -207,63 +183,157 @@ def run_path(
     replica: int,
     levels: int | None,
     snapshots: Floats,
+    averages: bool = False,
+    measure: bool = False,
     block: int | None = None,
 ) -> Path:
     """Run one replica for arguments that are checked already.
 
-    `levels=None` counts every level up to the longest queue at a stored time, at least 1.
+    `levels=None` counts every level up to the longest queue at a stored time, at least 1. The path does not
+    depend on `block`, the random numbers drawn at a time.
 
     Raises
     ------
     ValueError
         A start that N servers cannot take exactly.
     """
-    lengths0 = cell.initial.lengths(cell.N)
-    rules = state.make_rules(cell, max([float(times[-1]), *snapshots.tolist()]), widen=levels is None)
-    supply = Supply(cell, seed, replica, block or _block(cell, rules.end))
-    draws, scratch = supply.draws, state.make_scratch(cell.N, cell.d)
-    clock, bins, watch = state.make_clock(draws), state.make_bins(times), state.make_watch(cell.N, snapshots)
-    counts = state.make_counts(bins, max(_LEVELS, cell.initial.longest) if levels is None else levels)
-    servers = state.make_servers(lengths0, supply.initial_services(int(np.count_nonzero(lengths0))))
-    while True:
-        reason = kernels.run(rules, draws, clock, bins, counts, watch, servers, scratch)
-        if reason == state.DONE:
-            break
-        if reason == state.NEEDS_LEVELS:
-            wider = ((0, 0), (0, counts.arrivals.shape[1]))
-            counts = state.Counts(np.pad(counts.arrivals, wider), np.pad(counts.departures, wider))
-        else:
-            supply.refill(clock.used)
-    arrivals, departures = (table[:-1].cumsum(axis=0) for table in counts)
-    if levels is None:
-        arrivals, departures = _trim(lengths0, arrivals, departures)
-    return Path(
-        lengths0=lengths0,
-        arrivals=arrivals,
-        departures=departures,
-        ages=np.empty((0, cell.N)) if watch is None else np.where(watch.lengths > 0, watch.ages, 0.0),
-        lengths=np.empty((0, cell.N), dtype=np.int32) if watch is None else watch.lengths,
-    )
+    run = _Run(cell, times, seed, replica, levels, snapshots, averages, measure, block)
+    run.complete()
+    return run.path()
+
+
+class _Run:
+    """One replica under way: what its kernel works on."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        times: Floats,
+        seed: int,
+        replica: int,
+        levels: int | None,
+        snapshots: Floats,
+        averages: bool,
+        measure: bool,
+        block: int | None,
+    ) -> None:
+        self.cell, self.times, self.levels = cell, times, levels
+        end = max([float(times[-1]), *snapshots.tolist()])
+        self.supply = Supply(cell, seed, replica, block or _block(cell, end))
+        self.watch = state.make_watch(cell.N, snapshots)
+        self.servers = np.empty(cell.N, dtype=state.SERVER)
+        self.lengths0 = np.empty(cell.N, dtype=np.int32)
+        for group in servers_at_start(cell, seed, replica, self.supply.initial_services):
+            part = slice(group.first, group.first + group.lengths.size)
+            self.lengths0[part] = self.servers["length"][part] = group.lengths
+            self.servers["completion"][part] = group.completions
+            if self.watch is not None:
+                self.watch.started[part] = -group.ages
+        longest = int(self.lengths0.max())
+        widen = levels is None and longest < _MOST_LEVELS
+        self.rules = state.make_rules(cell, end, widen)
+        self.clock = state.make_clock(self.supply.draws, longest)
+        self.counts = state.make_counts(times.size, levels or min(max(_LEVELS, longest), _MOST_LEVELS))
+        self.sums = state.make_sums(self.counts, averages)
+        self.jobs = state.make_jobs(self.lengths0, times.size, _LEVELS + cell.N) if measure else None
+
+    def complete(self) -> None:
+        """Run to the end, with more of what runs out on the way."""
+        bins, due = state.make_bins(self.times), state.make_due(self.cell.N, self.cell.d)
+        while True:
+            reason = kernels.run(
+                self.rules,
+                self.supply.routing,
+                self.supply.draws,
+                self.clock,
+                bins,
+                self.counts,
+                self.watch,
+                self.sums,
+                self.jobs,
+                self.servers,
+                due,
+            )
+            if reason == state.DONE:
+                return
+            if reason == state.NEEDS_LEVELS:
+                self._widen()
+            elif reason == state.NEEDS_JOBS and self.jobs is not None:
+                self.jobs = state.with_room(self.jobs)
+            else:
+                self.supply.refill(reason, self.clock.used)
+
+    def _widen(self) -> None:
+        """Double the levels of all tables: their overflow column, still empty, becomes one of them."""
+        wider = ((0, 0), (0, self.counts.arrivals.shape[1]))
+        arrivals, departures = (np.pad(table, wider) for table in self.counts[:2])
+        self.counts = self.counts._replace(arrivals=arrivals, departures=departures)
+        if self.sums is not None:
+            self.sums = state.Sums(*(np.pad(table, wider) for table in self.sums))
+
+    def path(self) -> Path:
+        """Return what was seen."""
+        N, watch = self.cell.N, self.watch
+        arrivals, departures = (table[:-1].cumsum(axis=0) for table in self.counts[:2])
+        averages = self._averages(arrivals, departures)
+        if self.levels is None:
+            arrivals, departures = _trim(self.lengths0, arrivals, departures)
+        if "S_average" in averages:
+            averages["S_average"] = averages["S_average"][:, : arrivals.shape[1] - 1]
+        # Bins that no arrival has passed end after the last one.
+        unseen = self.counts.longest[:-1] < 0
+        longest = np.where(unseen, self.clock.place[state.LONGEST], self.counts.longest[:-1])
+        last = np.where(unseen, self.clock.time[state.NOW], self.counts.last[:-1])
+        return Path(
+            lengths0=self.lengths0,
+            arrivals=arrivals,
+            departures=departures,
+            ages=np.empty((0, N)) if watch is None else np.where(watch.lengths > 0, watch.ages, 0.0),
+            lengths=np.empty((0, N), dtype=np.int32) if watch is None else watch.lengths,
+            R_E=self.times - np.where(arrivals.sum(axis=1) > 0, last, -self.supply.age),
+            longest=int(longest[-1]),
+            averages={**averages, **self._measured()},
+        )
+
+    def _averages(self, arrivals: Integers, departures: Integers) -> dict[str, Floats]:
+        """Averages over the interval that ends at each time, of all levels counted; of an empty one the end.
+
+        ∫ S_ℓ over an interval is S_ℓ at its start times its length, plus the time left at each event that
+        raises it, minus that at each one that lowers it.
+        """
+        if self.sums is None:
+            return {}
+        N, levels = self.cell.N, arrivals.shape[1] - 1
+        length = np.diff(self.times, prepend=0.0)
+        gained = self.sums.arrivals[:-1] - self.sums.departures[:-1]
+        at_end = arrivals - departures
+        at_start = np.vstack([np.zeros_like(at_end[:1]), at_end[:-1]])
+        before = np.where(length[:, np.newaxis] > 0.0, at_start, at_end)
+        whole = np.where(length > 0.0, length, math.inf)[:, np.newaxis]
+        jobs = np.zeros(length.size)
+        for column in gained.T:  # in order, as sums of many numbers by NumPy differ between processors
+            jobs += column
+        S = before[:, :levels] + tails(self.lengths0, levels) + gained[:, :levels] / whole
+        X = before.sum(axis=1) + int(self.lengths0.sum(dtype=np.int64)) + jobs / whole[:, 0]
+        return {"S_average": S / N, "X_average": X / N}
+
+    def _measured(self) -> dict[str, Floats]:
+        """Mean time in system and wait of the jobs that leave in the interval that ends at each time."""
+        if self.jobs is None:
+            return {}
+        left = self.jobs.left[:-1]
+        return {
+            name: np.divide(table[:-1], left, out=np.full(left.size, math.nan), where=left > 0)
+            for name, table in (("time_in_system", self.jobs.system), ("waiting_time", self.jobs.waiting))
+        }
 
 
 def _block(cell: Cell, end: float) -> int:
     """Arrivals to draw at a time: about what a short run needs in all."""
-    return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * end + 32))
+    return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * (end + 1.0) + 32))
 
 
-def _trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers) -> tuple[Integers, Integers]:
-    """Cut the tables behind the highest level seen at a stored time; the rest is the overflow column."""
-    columns = arrivals.shape[1]
-    start = _at_least(np.bincount(lengths0, minlength=columns + 1)[1:])
-    seen = np.flatnonzero((start[:columns] + arrivals - departures).any(axis=0))
-    levels = int(seen[-1]) + 1 if seen.size else 1
-    first, second = (
-        np.column_stack([table[:, :levels], table[:, levels:].sum(axis=1)])
-        for table in (arrivals, departures)
-    )
-    return first, second
-
-
-def _at_least(counts: Integers) -> Integers:
-    """Sum the last axis from the top: counts at exactly ℓ become counts at ℓ or more."""
-    return counts[..., ::-1].cumsum(axis=-1)[..., ::-1]
+def _check_switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be true or false, got {value!r}")
+    return value

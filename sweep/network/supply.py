@@ -12,40 +12,51 @@ from numpy.typing import NDArray
 from sweep.cell import Cell
 from sweep.laws import Exponential, Law
 from sweep.network import random_kernels, state
+from sweep.network.gaps import Gaps
 from sweep.seeds import Purpose, stream
 
 Floats = NDArray[np.float64]
 
-#: Most arrivals drawn ahead: few enough to stay in the second cache. Results do not depend on it.
-BLOCK = 1 << 14
+#: Most numbers drawn ahead where NumPy draws them, and where kernels do: few enough to stay in the second and
+#: in the first cache. Results do not depend on it.
+BLOCK, SMALL_BLOCK = 1 << 14, 1 << 10
 #: Generators that a stream of words is dealt from. Another value gives other numbers, under another
 #: `NUMBERS_VERSION`.
 LANES = 128
+#: Words dealt at a time, at least.
+_WORDS = 512
+#: Halves of words that may be left over when more are dealt, at first, for each server sampled by an arrival.
+_ROOM = 4
 #: Rounds without output that mix the seed of a generator into all its words, as many as NumPy's SFC64 takes.
 _MIXING = 12
+_NOBODY = state.Source(
+    state=np.empty((4, 0), dtype=np.uint64),
+    words=np.empty(0, dtype=np.uint64),
+    used=np.zeros(1, dtype=np.int64),
+)
+
+
+def make_source(rng: np.random.Generator, words: int = _WORDS) -> state.Source:
+    """Return a source of words from `LANES` SFC64 generators that `rng` seeds, dealt `words` at a time."""
+    seeds = rng.bit_generator.random_raw(3 * LANES).reshape(3, LANES)
+    lanes = np.concatenate([seeds, np.ones((1, LANES), dtype=np.uint64)])
+    room = np.empty(math.ceil(words / LANES) * LANES, dtype=np.uint64)
+    with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴, of which kernels warn when not compiled
+        random_kernels.fill_words(lanes, np.empty(_MIXING * LANES, dtype=np.uint64))
+    return state.Source(state=lanes, words=room, used=np.array([room.size]))
 
 
 class Words:
     """A stream of random 64-bit words, dealt from `LANES` SFC64 generators that `rng` seeds."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        seeds = rng.bit_generator.random_raw(3 * LANES).reshape(3, LANES)
-        self._state = np.concatenate([seeds, np.ones((1, LANES), dtype=np.uint64)])
-        self._rest = np.empty(0, dtype=np.uint64)
-        self._fill(np.empty(_MIXING * LANES, dtype=np.uint64))
-
-    def _fill(self, words: NDArray[np.uint64]) -> None:
-        with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴, of which kernels warn when not compiled
-            random_kernels.fill_words(self._state, words)
+        self._source = make_source(rng)
 
     def draw(self, size: int) -> NDArray[np.uint64]:
         """Return the next `size` words."""
-        missing = size - self._rest.size
-        if missing > 0:
-            fresh = np.empty(math.ceil(missing / LANES) * LANES, dtype=np.uint64)
-            self._fill(fresh)
-            self._rest = np.concatenate([self._rest, fresh]) if self._rest.size else fresh
-        words, self._rest = self._rest[:size], self._rest[size:]
+        words = np.empty(size, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            random_kernels.deal(self._source, words)
         return words
 
 
@@ -55,12 +66,16 @@ def sampler(law: Law, rng: np.random.Generator) -> Callable[[Floats], None]:
     Exponential times, the most frequent by far, are made in bulk.
     """
     if isinstance(law, Exponential):
-        return partial(_fill_exponential, Words(rng))
+        return _exponential(make_source(rng))
     return partial(_fill, law, rng)
 
 
-def _fill_exponential(words: Words, times: Floats) -> None:
-    random_kernels.exponential_times(words.draw(times.size), times)
+def _exponential(source: state.Source) -> Callable[[Floats], None]:
+    def fill(times: Floats) -> None:
+        with np.errstate(over="ignore"):
+            random_kernels.next_exponentials(source, times)
+
+    return fill
 
 
 def _fill(law: Law, rng: np.random.Generator, times: Floats) -> None:
@@ -68,29 +83,57 @@ def _fill(law: Law, rng: np.random.Generator, times: Floats) -> None:
 
 
 class Supply:
-    """The three streams of a replica in buffers, which `refill` fills up again."""
+    """The three streams of a replica in buffers, which kernels fill up again, or `refill` where they cannot.
+
+    Parameters
+    ----------
+    cell
+        The network.
+    seed, replica
+        Root seed and number of the replica.
+    block
+        Most arrivals to draw at a time; results do not depend on it.
+
+    Attributes
+    ----------
+    draws, routing
+        The buffers, as kernels take them.
+    age
+        Backward recurrence time of the arrivals at time 0.
+    """
 
     def __init__(self, cell: Cell, seed: int, replica: int, block: int) -> None:
         gaps, services, words = (
             stream(seed, cell.key, replica, purpose)
             for purpose in (Purpose.ARRIVALS, Purpose.SERVICES, Purpose.ROUTING)
         )
-        self._gaps, self._services = sampler(cell.arrivals, gaps), sampler(cell.G, services)
-        self._words, self._block = Words(words), block
-        rows = max(1, min(block, 2 * block // cell.d))
-        self._routing = state.Routing(cell.N, cell.d, cell.fraction, cell.replacement, rows)
-        shuffles = not cell.replacement and 2 * cell.d > cell.N
-        self._order = np.empty(cell.N if shuffles else 0, dtype=np.uint32)
-        self._rest = np.empty(0, dtype=np.uint32)
+        gap_source, service_source = _NOBODY, _NOBODY
+        if isinstance(cell.G, Exponential):
+            service_source = make_source(services)
+            self._services = _exponential(service_source)
+        else:
+            self._services = sampler(cell.G, services)
+        if isinstance(cell.arrivals, Exponential):
+            gap_source = make_source(gaps)
+            self._fill_gaps, self.age = _exponential(gap_source), 0.0
+        else:
+            all_gaps = Gaps(cell, gaps, sampler)
+            self._fill_gaps, self.age = all_gaps.fill, all_gaps.age / (cell.lam * cell.N)
+        batch, least = state.batch_size(cell.N, cell.d), state.least_services(cell.N, cell.d)
+        rows = math.ceil(min(block, BLOCK if gap_source is _NOBODY else SMALL_BLOCK) / batch) * batch
+        many = min(block, BLOCK if service_source is _NOBODY else 4 * SMALL_BLOCK)
+        self.routing = _make_routing(cell, words)
         self.draws = state.Draws(
             gaps=np.empty(rows),
-            # Twice the least, as `refill` leaves the latter half alone.
-            services=np.empty(max(rows + rows // 4, 2 * state.least_services(cell.N, cell.d))),
-            # Servers behind the rows that are filled are looked at ahead of time: they must exist.
-            targets=np.zeros((rows + state.PADDING) * cell.d, dtype=np.uint32),
+            services=np.empty(max(many, 2 * least)),
+            targets=np.empty((rows + state.PADDING) * cell.d, dtype=np.uint32),
             d=cell.d,
             ahead=state.PADDING * cell.d,
+            least=least,
+            gap_source=gap_source,
+            service_source=service_source,
         )
+        self._route(state.PADDING)
 
     def initial_services(self, size: int) -> Floats:
         """Draw the service times of jobs that are in service at time 0."""
@@ -98,30 +141,57 @@ class Supply:
         self._services(times)
         return times
 
-    def refill(self, used: NDArray[np.int64]) -> None:
-        """Fill up what is used up: arrivals when none is left, services too unless half of them are left."""
+    def refill(self, reason: int, used: NDArray[np.int64]) -> None:
+        """Draw what a kernel has returned for."""
         draws = self.draws
-        if used[0] == draws.gaps.size:
-            self._gaps(draws.gaps)
-            self._route()
-            used[0] = 0
-        if 2 * used[1] > draws.services.size:
-            left = draws.services.size - used[1]
-            draws.services[:left] = draws.services[used[1] :]
+        if reason == state.NEEDS_GAPS:
+            self._fill_gaps(draws.gaps)
+            used[state.ARRIVALS] = 0
+            draws.targets[: draws.ahead] = draws.targets[draws.targets.size - draws.ahead :]
+            self._route(draws.gaps.size)
+        elif reason == state.NEEDS_WORDS:
+            self._route(int(self.routing.used[1]))
+        else:
+            left = draws.services.size - used[state.SERVICES]
+            draws.services[:left] = draws.services[used[state.SERVICES] :]
             self._services(draws.services[left:])
-            used[1] = 0
+            used[state.SERVICES] = 0
 
-    def _route(self) -> None:
-        """Fill all rows of targets."""
-        rows = self._routing.rows
-        while rows:
-            targets = self.draws.targets[(self._routing.rows - rows) * self._routing.d :]
-            filled, spent = random_kernels.route(
-                self._routing._replace(rows=rows), self._rest, targets, self._order
-            )
-            rows -= filled
-            self._rest = self._rest[spent:]
-            if rows:
-                # The same halves in the same order on every machine.
-                halves = self._words.draw(self._block).astype("<u8", copy=False).view("<u4")
-                self._rest = np.concatenate([self._rest, halves]) if self._rest.size else halves
+    def _route(self, rows: int) -> None:
+        """Fill the last rows of targets, with more room for words where one arrival takes too many."""
+        with np.errstate(over="ignore"):
+            while random_kernels.route_on(self.routing, self.draws, rows):
+                rows = int(self.routing.used[1])
+                self.routing = _with_room(self.routing)
+
+
+def _make_routing(cell: Cell, rng: np.random.Generator) -> state.Routing:
+    shuffles = not cell.replacement and 2 * cell.d > cell.N
+    return _attach(
+        state.Routing(
+            N=cell.N,
+            d=cell.d,
+            fraction=cell.fraction,
+            replacement=cell.replacement,
+            halves=np.empty(0, dtype=np.uint32),
+            used=np.zeros(2, dtype=np.int64),
+            order=np.empty(cell.N if shuffles else 0, dtype=np.uint32),
+            source=make_source(rng, max(_WORDS, cell.d)),
+        ),
+        room=_ROOM * (cell.d + 2),
+    )
+
+
+def _with_room(routing: state.Routing) -> state.Routing:
+    """Return the same routing with room for twice the halves that are left."""
+    return _attach(routing, room=2 * int(routing.halves.size - routing.used[0]))
+
+
+def _attach(routing: state.Routing, room: int) -> state.Routing:
+    """Return the same routing with `room` halves in front of the words; those not used up stay."""
+    rest, words = routing.halves[routing.used[0] :], routing.source.words
+    both = np.empty(room // 2 + words.size, dtype=np.uint64)
+    halves = both.view(np.uint32)
+    routing.used[0] = halves.size - rest.size
+    halves[routing.used[0] :] = rest
+    return routing._replace(halves=halves, source=routing.source._replace(words=both[room // 2 :]))

@@ -1,0 +1,103 @@
+"""Pictures of bias and fluctuation against N, each with its fitted power."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.figures import STYLES
+from analysis.quantities import ROW
+from analysis.rates import signed
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEGEND_ROW = 0.23  # inches
+_TITLES = {"bias": "|bias|", "sd": "standard deviation"}
+
+
+def errors_figure(found: xr.Dataset) -> Figure:
+    """Draw |bias| and standard deviation against N on logarithmic axes, one series per (d, lam, G).
+
+    A bias within two standard errors of zero is drawn pale, with its error bar cut at the axis; the legend
+    has both exponents ± standard errors, "not seen" for a bias that no N shows.
+
+    Parameters
+    ----------
+    found
+        What `analysis.separate_errors` returns, at one value of every axis but N, d, lam and G.
+
+    Raises
+    ------
+    ValueError
+        Further axes, or more series than there are styles: select some.
+    """
+    from matplotlib.figure import Figure
+
+    extra = [str(dim) for dim in found.dims if dim not in ("N", *ROW)]
+    if extra:
+        raise ValueError(
+            f"found must have no axes but N, d, lam, G, got {', '.join(extra)}: select one value"
+        )
+    rows = [
+        found.isel(dict(zip(ROW, index, strict=True)))
+        for index in np.ndindex(tuple(found.sizes[axis] for axis in ROW))
+    ]
+    rows = [row for row in rows if row["n"].item()]
+    if len(rows) > len(STYLES):
+        raise ValueError(
+            f"found must have at most {len(STYLES)} fitted (d, lam, G), got {len(rows)}: select some"
+        )
+    below = _LEGEND_ROW * (len(rows) + 2)
+    figure = Figure(figsize=(7.5, 3.2 + below), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=[3.2, below])
+    for k, (name, title) in enumerate(_TITLES.items()):
+        axes = figure.add_subplot(grid[0, k])
+        for row, style in zip(rows, STYLES, strict=False):
+            _series(axes, row, name, style)
+        axes.set(xscale="log", yscale="log")
+        axes.set_xlabel("number of servers $N$")
+        axes.set_ylabel(f"{title} of {found.attrs['quantity']}")
+        axes.grid(True, color="#DDDDDD", linewidth=0.6)
+        axes.set_axisbelow(True)
+    blank = figure.add_subplot(grid[1, :])
+    blank.axis("off")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    blank.legend(
+        handles, labels, loc="upper center", frameon=False, fontsize=9, title_fontsize=9,
+        title="exponents of bias; of standard deviation",
+    )  # fmt: skip
+    return figure
+
+
+def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> None:
+    """Points with standard errors and the fitted power of one (d, lam, G)."""
+    colour, marker, dashes = style
+    look: dict[str, Any] = {"color": colour, "markerfacecolor": "white", "markersize": 5.5}
+    axes.plot([], [], marker=marker, linestyle=dashes, label=_words(row), **look)
+    present = row["sd"].notnull().values
+    N, value = row["N"].values[present], np.abs(row[name].values[present])
+    error = row["bias_stderr"].values[present] if name == "bias" else np.zeros(value.size)
+    clear = value > 2 * error
+    for chosen, alpha in ((clear, 1.0), (~clear & (value > 0), 0.35)):
+        bars = np.stack([np.minimum(error, 0.9 * value), error])[:, chosen]  # a logarithm has no zero
+        axes.errorbar(
+            N[chosen], value[chosen], yerr=bars if name == "bias" else None, linestyle="none", marker=marker,
+            capsize=3, alpha=alpha, **look,
+        )  # fmt: skip
+    exponent, constant = row[f"{name}_exponent"].item(), abs(row[f"{name}_constant"].item())
+    if not math.isnan(exponent):
+        ends = np.array([N.min(), N.max()], dtype=float)
+        axes.plot(ends, constant * ends**exponent, color=colour, linestyle=dashes, linewidth=1.3)
+
+
+def _words(row: xr.Dataset) -> str:
+    parts = []
+    for name in _TITLES:
+        exponent, stderr = row[f"{name}_exponent"].item(), row[f"{name}_exponent_stderr"].item()
+        parts.append("not seen" if math.isnan(exponent) else f"{signed(exponent)} ± {stderr:.3f}")
+    return f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}: {'; '.join(parts)}"

@@ -1,0 +1,232 @@
+"""Propagation of chaos: how fast the joint law of tagged queues becomes a product as N grows.
+
+`python -m analysis.chaos STORE` prints the table, and draws the picture on request.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
+from analysis.joint import Floats
+from analysis.norms import NORMS
+from analysis.tagged import GRID
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Probability that an interval covers.
+CONFIDENCE = 0.95
+#: An exponent is fitted where the norm exceeds this many standard errors at every N.
+SEEN = 4.0
+#: Smaller N are left out of the fits: their corrections of higher order show.
+LEAST_N = 30
+#: p-values below this count as evidence: a table has many rows.
+SIGNIFICANT = 0.01
+
+_LONG_NAMES = {
+    "exponent": "exponent p of a N^p (1 + b/N)",
+    "exponent_stderr": "standard error of the exponent",
+    "exponent_lo": "lower end of the 95 % interval of the exponent",
+    "exponent_hi": "upper end of the 95 % interval of the exponent",
+    "power": "exponent of a single power of N",
+    "power_stderr": "standard error of that exponent",
+    "first": "a of a/N + b/N²",
+    "first_stderr": "standard error of a",
+    "second": "b of a/N + b/N²",
+    "second_stderr": "standard error of b",
+    "p_value": "p-value of the lack of fit of a/N + b/N²",
+    "p_zero": "p-value of independence at every N",
+    "signal": "smallest norm over N in standard errors",
+    "n": "replicas, at all N together",
+}
+#: What is fitted, NaN where it cannot be told.
+FITTED = tuple(_LONG_NAMES)[:11]
+
+_ROW = GRID[1:]
+_Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaosFit:
+    """How the norm of joint law minus product falls with N, for one (d, lam, G).
+
+    `exponent` is that of a N^p (1 + b/N), `exponent_lo` and `exponent_hi` its 95 % interval, `power` the
+    exponent of a single power; `first` and `second` are a and b of a/N + b/N². `p_value` is that of the lack
+    of fit of a/N + b/N², `p_zero` that of independence at every N (Fisher), `signal` the smallest norm in
+    standard errors. `n` counts replicas, 0 where there are fewer than two N. NaN: not to be told.
+    """
+
+    d: int
+    lam: float
+    G: str
+    exponent: float
+    exponent_stderr: float
+    exponent_lo: float
+    exponent_hi: float
+    power: float
+    power_stderr: float
+    first: float
+    first_stderr: float
+    second: float
+    second_stderr: float
+    p_value: float
+    p_zero: float
+    signal: float
+    n: int
+
+    @property
+    def verdict(self) -> str:
+        """What a careful reader may conclude.
+
+        Examples
+        --------
+        >>> ChaosFit(d=1, lam=0.8, G="exponential", p_zero=0.43, signal=0.7, n=50_000,
+        ...          **dict.fromkeys(FITTED, math.nan)).verdict
+        'independent within error at every N (p = 0.43)'
+        """
+        if self.n == 0:
+            return "nothing to fit: add values of N, or replicas"
+        if math.isnan(self.exponent):
+            return self._unresolved()
+        interval = f"{self.exponent_lo:.3f} … {self.exponent_hi:.3f}".replace("-", "−")
+        agrees = self.exponent_lo <= -1.0 <= self.exponent_hi
+        text = f"like 1/N: {interval} contains −1" if agrees else f"not like 1/N: {interval} excludes −1"
+        return text + ("; a/N + b/N² does not fit" if self.p_value < SIGNIFICANT else "")
+
+    def _unresolved(self) -> str:
+        if self.p_zero > SIGNIFICANT:
+            return f"independent within error at every N (p = {self.p_zero:.2g})"
+        if self.signal >= SEEN:
+            return "dependent, but two N tell no exponent with its correction: add values of N"
+        return "dependent, but too noisy at some N for an exponent: add replicas"
+
+
+def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAST_N) -> xr.Dataset:
+    """Fit how the difference between joint law and product falls with N, for every (d, lam, G).
+
+    Parameters
+    ----------
+    measured
+        What `analysis.tagged.measure_chaos` returns.
+    norm
+        A key of `analysis.norms.NORMS`.
+    least_N
+        Smaller N are left out.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (d, lam, G) the fields of `ChaosFit`; and over the axes of `difference` its `limit`, lim N ·
+        difference, unbiased and signed, by a fit a/N + b/N², with `limit_stderr`. NaN: not to be told.
+
+    Raises
+    ------
+    ValueError
+        An unknown norm, or a `least_N` that leaves fewer than two N.
+
+    Notes
+    -----
+    Weighted least squares with jackknife variances and Student's intervals (`analysis.least_squares`). The
+    exponent is that of a N^p (1 + b/N), fitted to logarithms, given only where the norm exceeds `SEEN`
+    standard errors at every N ≥ `least_N`; no N is dropped for its value.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> from analysis.tagged import measure_chaos
+    >>> rng = np.random.default_rng(1)
+    >>> S = np.array([rng.binomial(N, 0.5, size=1000) / N for N in (50, 100)])  # independent queues
+    >>> S = S[:, None, None, None, :, None, None]
+    >>> tree = xr.Dataset({"S": ((*GRID, "replica", "t", "level"), S)}, coords={"N": [50, 100], "t": [1.0],
+    ...     "d": [2], "lam": [0.9], "G": ["exponential"], "level": [1]})
+    >>> next(chaos_table(fit_chaos(measure_chaos(tree)))).verdict
+    'independent within error at every N (p = ...)'
+    """
+    import xarray as xr
+
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
+    used = measured.sel(N=measured.N.values >= least_N, norm=norm)
+    if used.sizes["N"] < 2:
+        stored = ", ".join(map(str, measured.N.values))
+        raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
+    table = np.empty([used.sizes[axis] for axis in _ROW], dtype=object)
+    limits = np.full((2, *used.difference.shape[1:]), math.nan)
+    for index in np.ndindex(table.shape):
+        place = used.isel(dict(zip(_ROW, index, strict=True)))
+        place = place.isel(N=place.n.values > 0)
+        table[index] = _fitted(place)
+        if place.sizes["N"] >= 2:
+            limits[:, *index] = _limits(place)
+    variables: dict[str, Any] = {}
+    for name, long_name in _LONG_NAMES.items():
+        values = np.array([row[name] for row in table.flat]).reshape(table.shape)
+        variables[name] = (_ROW, values, {"units": "1", "long_name": long_name})
+    dims = used.difference.dims[1:]
+    variables["limit"] = (dims, limits[0], {"units": "1", "long_name": "lim N (joint law − product)"})
+    variables["limit_stderr"] = (dims, limits[1], {"units": "1", "long_name": "standard error of the limit"})
+    coords = {dim: used.coords[dim] for dim in dims}
+    return xr.Dataset(variables, coords=coords, attrs={**measured.attrs, "norm": norm, "least_N": least_N})
+
+
+def chaos_table(fits: xr.Dataset) -> Iterator[ChaosFit]:
+    """Yield the rows of what `fit_chaos` returns, the last axis fastest."""
+    for index in np.ndindex(*(fits.sizes[axis] for axis in _ROW)):
+        row = fits.isel(dict(zip(_ROW, index, strict=True)))
+        yield ChaosFit(**{field.name: row[field.name].item() for field in fields(ChaosFit)})
+
+
+def _fitted(place: xr.Dataset) -> _Row:
+    """Fields of a row from the norms of its N."""
+    N, value, stderr, n = (place[name].values for name in ("N", "norm_value", "norm_stderr", "n"))
+    row: _Row = {**dict.fromkeys(FITTED, math.nan), "p_zero": fisher(place.p_zero.values), "n": 0}
+    row["signal"] = math.nan
+    if len(N) < 2:
+        return row
+    row["n"] = int(n.sum())
+    if not (stderr > 0.0).all():
+        return row
+    row["signal"] = float(np.min(value / stderr))
+    if row["signal"] < SEEN:
+        return row
+    terms = fit_inverse_powers(N, value, stderr, n)
+    row["first"], row["second"] = terms.estimate.tolist()
+    row["first_stderr"], row["second_stderr"] = terms.stderr.tolist()
+    row["p_value"] = terms.p_value
+    single = fit_leading_power(N, value, stderr, n, corrected=False)
+    row["power"], row["power_stderr"] = float(single.estimate[0]), float(single.stderr[0])
+    if len(N) >= 3:
+        leading = fit_leading_power(N, value, stderr, n)
+        row["exponent"], row["exponent_stderr"] = float(leading.estimate[0]), float(leading.stderr[0])
+        row["exponent_lo"], row["exponent_hi"] = (float(end[0]) for end in leading.interval(CONFIDENCE))
+    return row
+
+
+def _limits(place: xr.Dataset) -> Floats:
+    """Fit a/N + b/N² to every entry: a and its standard error, shape (2, …)."""
+    values, stderr = place.difference.values, place.difference_stderr.values
+    limits = np.full((2, *values.shape[1:]), math.nan)
+    for entry in np.ndindex(values.shape[1:]):
+        at = (slice(None), *entry)
+        if (stderr[at] > 0.0).all():
+            fit = fit_inverse_powers(place.N.values, values[at], stderr[at], place.n.values)
+            limits[:, *entry] = fit.estimate[0], fit.stderr[0]
+    return limits
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how dependence falls with N in a store; return 0, or 2 if the input is bad."""
+    from analysis.chaos_command import run
+
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

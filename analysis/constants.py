@@ -1,0 +1,133 @@
+"""The scaled statistics of equilibrium runs: their names, their estimates at one N, their exact limits."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.least_squares import Floats
+from analysis.mean_field import mean_field_constants
+from analysis.moments import LEAST_REPLICAS, Estimate, controlled_mean, stationary_variance
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Variables of the group equilibrium that are needed.
+NEEDED = ("X_batch", "S_batch", "X_end", "S_end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """What of a network is no axis of its results: how it samples and how it is fed.
+
+    Examples
+    --------
+    >>> Network(replacement=False).sampling
+    'without'
+    """
+
+    replacement: bool = True
+    fraction: float = 1.0
+    arrivals: str = "exponential"
+
+    @property
+    def sampling(self) -> str:
+        """With or without replacement, in a word."""
+        return "with" if self.replacement else "without"
+
+
+def network_of(tree: xr.DataTree | xr.Dataset) -> Network | None:
+    """Read the network of a store from the spec kept with its results; None if they have none."""
+    text = tree.attrs.get("spec")
+    if text is None:
+        return None
+    run = tomllib.loads(text)["run"]
+    return Network(**{name: run[name] for name in ("replacement", "fraction", "arrivals") if name in run})
+
+
+def constant_names(levels: int) -> list[str]:
+    """Name the constants that ℓ = 1 … `levels` give; S_1 has no bias.
+
+    Examples
+    --------
+    >>> constant_names(2)
+    ['bias_X', 'bias_S2', 'variance_X', 'sd_S1', 'sd_S2']
+    """
+    biases = [f"bias_S{level}" for level in range(2, levels + 1)]
+    return ["bias_X", *biases, "variance_X", *(f"sd_S{level}" for level in range(1, levels + 1))]
+
+
+def exact_constants(d: int, lam: float, levels: int, network: Network) -> dict[str, float]:
+    """Return the exact limits for exponential service and Poisson arrivals, by the constants' names.
+
+    Examples
+    --------
+    >>> round(exact_constants(2, 0.9, 2, Network())["bias_X"], 4)
+    3.9864
+    """
+    exact = mean_field_constants(d=d, lam=lam, replacement=network.replacement, fraction=network.fraction)
+    found = {"bias_X": exact.mean_queue_bias, "variance_X": exact.mean_queue_variance}
+    for level in range(1, levels + 1):
+        inside = level <= exact.S.size
+        found[f"bias_S{level}"] = float(exact.bias[level - 1]) if inside else 0.0
+        found[f"sd_S{level}"] = float(exact.sd[level - 1]) if inside else 0.0
+    return found
+
+
+def measured_constants(cell: xr.Dataset, limit: xr.Dataset) -> dict[str, Estimate]:
+    """Estimate N · bias and N · variance at one place of the grid; what shows no spread is left out.
+
+    Parameters
+    ----------
+    cell
+        `NEEDED` over (replica, batch[, level]) and the scalar coordinates N and lam.
+    limit
+        `S` (level) and `mean_queue` of the invariant state.
+
+    Returns
+    -------
+    dict
+        By the constants' names; a "sd_…" holds the estimate of N · variance.
+    """
+    N, lam = float(cell.coords["N"]), float(cell.coords["lam"])
+    X, S, X_end, S_end = (_present(cell[name]) for name in NEEDED)
+    found: dict[str, Estimate] = {}
+    if min(len(values) for values in (X, S, X_end, S_end)) < LEAST_REPLICAS:
+        return found
+    levels, means = S.shape[2], np.mean(S, axis=1)
+    control = means[:, 0] - lam  # E S_1 = λ in equilibrium, for any service and any N
+    found["bias_X"] = controlled_mean(N * (np.mean(X, axis=1) - float(limit["mean_queue"])), control)
+    for level in range(2, levels + 1):
+        shares = N * (means[:, level - 1] - _share(limit, level))
+        found[f"bias_S{level}"] = controlled_mean(shares, control)
+    found["variance_X"] = _scaled(stationary_variance(X_end), N)
+    for level in range(1, levels + 1):
+        found[f"sd_S{level}"] = _scaled(stationary_variance(S_end[:, :, level - 1]), N)
+    # Rounding alone is no error; an infinite mean queue has no bias.
+    return {
+        name: one
+        for name, one in found.items()
+        if math.isfinite(one.value) and one.variance > (1e-12 * one.value) ** 2
+    }
+
+
+def _present(values: xr.DataArray) -> Floats:
+    """Shape (replica, batch[, level]) of the replicas that are there."""
+    dims = ("replica", "batch", *(["level"] if "level" in values.dims else []))
+    block = values.transpose(*dims).values.astype(np.float64)
+    kept: Floats = block[~np.isnan(block).any(axis=tuple(range(1, block.ndim)))]
+    return kept
+
+
+def _share(limit: xr.Dataset, level: int) -> float:
+    """S_ℓ of the limit, 0 at levels that it does not reach."""
+    known = limit["S"].sel(level=level) if level in limit.coords["level"].values else np.nan
+    return float(np.nan_to_num(known))
+
+
+def _scaled(estimate: Estimate, N: float) -> Estimate:
+    return replace(estimate, value=N * estimate.value, variance=N**2 * estimate.variance)

@@ -1,0 +1,230 @@
+"""Bias of N-server networks in equilibrium: N times it at N → ∞, what remains there, and a verdict."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
+from analysis.least_squares import Floats
+from analysis.tagged import GRID
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Probability that an interval covers.
+CONFIDENCE = 0.95
+#: p-values below this count as evidence: a table has many rows.
+SIGNIFICANT = 0.01
+#: An exponent is fitted where the norm of the difference exceeds this many standard errors at every N.
+SEEN = 4.0
+#: Smaller N are left out of the fits: their corrections of higher order show.
+LEAST_N = 30
+
+_LONG_NAMES = {
+    "constant": "lim N (E S_ℓ^(N)/N − S_ℓ), the C of C + C₂/N",
+    "constant_stderr": "standard error of that limit",
+    "constant_lo": "lower end of its 95 % interval",
+    "constant_hi": "upper end of its 95 % interval",
+    "constant_exact": "that limit by the refined mean field, exponential service",
+    "constant_next": "C₂ of C + C₂/N",
+    "fit_p": "p-value of the lack of fit of C + C₂/N",
+    "remainder": "difference from S_ℓ extrapolated to N = ∞",
+    "remainder_stderr": "standard error of that difference",
+    "remainder_half": "half-width of its 95 % interval",
+    "remainder_p": "p-value of no such difference",
+    "exponent": "exponent of N in the norm of the difference",
+    "exponent_lo": "lower end of its 95 % interval",
+    "exponent_hi": "upper end of its 95 % interval",
+    "p_zero": "p-value of no difference at any N",
+    "busy_p": "p-value of E S_1 = λ at every N",
+    "start_p": "p-value of agreement with starts from empty",
+    "n": "replicas, at all N together",
+    "verdict": "what a careful reader may conclude",
+}
+#: Variables over the quantities: the levels and the mean queue length.
+_BY_QUANTITY = tuple(_LONG_NAMES)[:11]
+_ROW = GRID[1:]
+_Row: TypeAlias = dict[str, Any]
+
+
+def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
+    """Fit the difference between networks in equilibrium and the invariant state, for every (d, lam, G).
+
+    Parameters
+    ----------
+    compared
+        What `analysis.equilibrium.compare_equilibrium` returns.
+    least_N
+        Smaller N are left out.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (d, lam, G, quantity), quantity "S_1", "S_2", … and "mean queue": `constant`, lim N · difference
+        by a fit C + C₂/N, its standard error and 95 % interval, `fit_p` of the lack of fit, `constant_exact`
+        for exponential service; `remainder`, what is left of the difference at N = ∞ by a fit with a constant
+        term beside 1/N and, with four N or more, 1/N², its error and p-value. Over (d, lam, G): `exponent` of
+        the norm of the difference with its 95 % interval, `p_zero`, `busy_p`, `start_p`, `n` and a `verdict`.
+        NaN: not to be told.
+
+    Raises
+    ------
+    ValueError
+        A `least_N` that leaves fewer than two N.
+
+    Notes
+    -----
+    Weighted least squares with Student's intervals, `analysis.least_squares`. p-values of several N are
+    combined by Fisher's method, of several levels by Bonferroni's.
+    """
+    import xarray as xr
+
+    used = compared.sel(N=compared.N.values >= least_N)
+    if used.sizes["N"] < 2:
+        stored = ", ".join(map(str, compared.N.values))
+        raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
+    table = np.empty([used.sizes[axis] for axis in _ROW], dtype=object)
+    for index in np.ndindex(table.shape):
+        place = used.isel(dict(zip(_ROW, index, strict=True)))
+        table[index] = _fitted(place.isel(N=place.freedom.values - used.attrs["control"] >= 1))
+    quantities = [*(f"S_{level}" for level in compared.level.values), "mean queue"]
+    variables = {}
+    for name, long_name in _LONG_NAMES.items():
+        tail = [len(quantities)] if name in _BY_QUANTITY else []
+        values = np.array([row[name] for row in table.flat]).reshape(*table.shape, *tail)
+        dims = (*_ROW, "quantity") if name in _BY_QUANTITY else _ROW
+        variables[name] = (dims, values, {"units": "1", "long_name": long_name})
+    coords: dict[str, Any] = {axis: used.coords[axis].variable for axis in _ROW}
+    return xr.Dataset(variables, coords=coords | {"quantity": quantities}, attrs={"least_N": least_N})
+
+
+def has_decreasing_hazard(G: str) -> bool:
+    """Whether log Ḡ is convex, as seen on a grid of ages: convergence of equilibria is proved for such laws.
+
+    Examples
+    --------
+    >>> laws = ("lomax(beta=1.5)", "exponential", "erlang(k=2)", "pareto(beta=3)", "deterministic")
+    >>> [has_decreasing_hazard(G) for G in laws]
+    [True, True, False, False, False]
+    """
+    from sweep.laws import parse_law
+
+    try:
+        law = parse_law(G)
+    except (ValueError, OSError):  # a trace whose file is elsewhere
+        return False
+    ages = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 400)])
+    log_survival = law.log_survival(ages)
+    if law.atoms or not np.isfinite(log_survival).all():
+        return False
+    slopes = np.diff(log_survival) / np.diff(ages)
+    return bool((np.diff(slopes) >= -1e-6 * np.abs(slopes[1:]) - 1e-9).all())
+
+
+def _fitted(place: xr.Dataset) -> _Row:
+    """Variables of one row."""
+    values = np.column_stack([place.scaled.values, place.mean_queue_scaled.values])
+    stderr = np.column_stack([place.scaled_stderr.values, place.mean_queue_scaled_stderr.values])
+    width, N = values.shape[1], place.N.values.astype(np.float64)
+    n = place.freedom.values - place.attrs["control"] + 1.0
+    row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
+    row |= {"constant_exact": _exact(place, place.attrs["spec"], width), "n": int(place.n.sum())}
+    for k in range(width):
+        if len(N) >= 2 and np.isfinite(values[:, k]).all() and (stderr[:, k] > 0.0).all():
+            for name, value in _extrapolated(N, values[:, k], stderr[:, k], n).items():
+                row[name][k] = value
+    row |= _exponent(N, place.gap.values, place.gap_stderr.values, n)
+    row["p_zero"] = fisher(place.p_zero.values)
+    row["busy_p"] = fisher(_two_sided(place.busy_z.values, place.freedom.values))
+    with np.errstate(invalid="ignore"):  # levels that never differ
+        score = np.abs(place.start_difference.values / place.start_stderr.values)
+    tested = np.isfinite(score).any(axis=1)
+    worst = _two_sided(np.nanmax(score[tested], axis=1, initial=0.0), place.freedom.values[tested])
+    row["start_p"] = fisher(np.minimum(worst * (width - 1), 1.0))
+    row["verdict"] = _verdict(str(place.G.item()), row)
+    return row
+
+
+def _extrapolated(N: Floats, scaled: Floats, stderr: Floats, n: Floats) -> dict[str, float]:
+    """C of N · difference = C + C₂/N, and the constant term beside 1/N [and 1/N²] of the difference."""
+    fit = fit_inverse_powers(N, scaled, stderr, n, (0, 1))
+    low, high = fit.interval(CONFIDENCE)
+    found = {
+        "constant": float(fit.estimate[0]), "constant_stderr": float(fit.stderr[0]),
+        "constant_lo": float(low[0]), "constant_hi": float(high[0]),
+        "constant_next": float(fit.estimate[1]), "fit_p": fit.p_value,
+    }  # fmt: skip
+    if len(N) >= 3:
+        free = fit_inverse_powers(N, scaled / N, stderr / N, n, (0, 1, 2) if len(N) >= 4 else (0, 1))
+        remainder, error, freedom = (float(x[0]) for x in (free.estimate, free.stderr, free.freedom))
+        found |= {
+            "remainder": remainder, "remainder_stderr": error,
+            "remainder_half": error * float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)),
+            "remainder_p": float(_two_sided(np.array([remainder / error]), np.array([freedom]))[0]),
+        }  # fmt: skip
+    return found
+
+
+def _exponent(N: Floats, gap: Floats, stderr: Floats, n: Floats) -> _Row:
+    """Exponent of a N^p (1 + b/N) and its interval, where the norm is seen at every N."""
+    found = dict.fromkeys(("exponent", "exponent_lo", "exponent_hi"), math.nan)
+    if len(N) >= 3 and (stderr > 0.0).all() and (gap >= SEEN * stderr).all():
+        leading = fit_leading_power(N, gap, stderr, n)
+        low, high = leading.interval(CONFIDENCE)
+        ends = {"exponent_lo": float(low[0]), "exponent_hi": float(high[0])}
+        found = {"exponent": float(leading.estimate[0])} | ends
+    return found
+
+
+def _exact(place: xr.Dataset, spec: str, width: int) -> Floats:
+    """Constants of the refined mean field, where they apply: exponential service, Poisson arrivals."""
+    exact = np.full(width, math.nan)
+    run = tomllib.loads(spec).get("run", {}) if spec else None
+    if run is None or place.G.item() != "exponential" or run.get("arrivals", "exponential") != "exponential":
+        return exact
+    from analysis.mean_field import mean_field_constants
+
+    constants = mean_field_constants(
+        d=int(place.d), lam=float(place.lam), replacement=run.get("replacement", True),
+        fraction=run.get("fraction", 1.0),
+    )  # fmt: skip
+    bias = np.append(constants.bias, np.zeros(int(place.level.values[-1])))  # deeper levels are negligible
+    exact[:-1] = bias[place.level.values - 1]
+    exact[-1] = constants.mean_queue_bias
+    return exact
+
+
+def _verdict(G: str, row: _Row) -> str:
+    """Say what is known of this law, whether the runs were in equilibrium, and what is seen."""
+    if row["n"] == 0 or np.isnan(row["constant"]).all():
+        return "nothing to fit: add values of N, or replicas"
+    if row["busy_p"] < SIGNIFICANT:
+        return f"not in equilibrium: S_1 is off λ (p = {row['busy_p']:.2g}): lengthen the warm-up"
+    parts = ["convergence is proved" if has_decreasing_hazard(G) else "convergence is a conjecture"]
+    p_values = row["remainder_p"][:-1]
+    if np.isnan(p_values).all():
+        parts.append("fewer than three N tell no remainder at N = ∞")
+    elif np.nanmin(p_values) * np.isfinite(p_values).sum() < SIGNIFICANT:
+        worst = int(np.nanargmin(p_values))
+        size, error = row["remainder"][worst], row["remainder_stderr"][worst]
+        parts.append(f"a level is off its limit at N = ∞, by {size:.2g} ± {error:.1g}".replace("-", "−"))
+    else:
+        parts.append(
+            f"no difference at N = ∞ within {np.nanmax(row['remainder_half'][:-1]):.1g} at any level"
+        )
+    if math.isfinite(row["exponent"]):
+        interval = f"{row['exponent_lo']:.2f} … {row['exponent_hi']:.2f}"
+        parts.append(f"bias ~ N^{row['exponent']:.2f} ({interval})".replace("-", "−"))
+    if row["start_p"] < SIGNIFICANT:
+        parts.append("starts from empty still differ")
+    return "; ".join(parts)
+
+
+def _two_sided(score: Floats, freedom: Floats) -> Floats:
+    """p-values of Student's t."""
+    return np.asarray(2 * special.stdtr(freedom, -np.abs(score)), dtype=np.float64)

@@ -1,0 +1,143 @@
+"""Pictures of scaled biases and variances against 1/N, with their limits beside the exact ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.figures import STYLES
+from analysis.quantities import ROW
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLUMNS = 2
+_LEGEND_ROW = 0.21  # inches
+
+
+def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "variance_X")) -> Figure:
+    """Draw scaled statistics at every N against 1/N, the fitted C + C₂/N, and the exact limit at 1/N = 0.
+
+    A panel for each constant and a series for each (d, lam, G); N that were left out are pale. A √N sd is
+    drawn as its square, which is what the line is fitted to.
+
+    Parameters
+    ----------
+    fits
+        What `analysis.clt_constants` returns.
+    constants
+        Which of its constants to draw.
+
+    Raises
+    ------
+    ValueError
+        A constant that is not there, or more series than there are styles: select some.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> one = {"value": 3.0, "value_stderr": 0.1, "second": 5.0, "N_min": 10.0, "n": 96, "exact": 3.0}
+    >>> axes = ("d", "lam", "G", "constant")
+    >>> fits = xr.Dataset({name: (axes, [[[[value]]]]) for name, value in one.items()},
+    ...     {"d": [2], "lam": [0.9], "G": ["exponential"], "constant": ["bias_X"], "N": [10, 20, 40]})
+    >>> fits["scaled"] = (("N", *axes), (3 + 5 / fits.N.values).reshape(3, 1, 1, 1, 1))
+    >>> fits["scaled_stderr"] = 0.1 + 0 * fits.scaled
+    >>> constants_figure(fits, ["bias_X"]).axes[0].get_xlabel()
+    '$1/N$'
+    """
+    from matplotlib.figure import Figure
+
+    known = fits.coords["constant"].values.tolist()
+    for name in constants:
+        if name not in known:
+            raise ValueError(f"constants must be among {', '.join(known)}, got {name!r}")
+    places = [
+        dict(zip(ROW, index, strict=True))
+        for index in np.ndindex(tuple(fits.sizes[axis] for axis in ROW))
+        if (fits["n"].isel(dict(zip(ROW, index, strict=True))) > 0).any()
+    ]
+    if len(places) > len(STYLES):
+        raise ValueError(
+            f"fits must have at most {len(STYLES)} fitted (d, lam, G), got {len(places)}: select some"
+        )
+    columns = min(_COLUMNS, len(constants))
+    rows = math.ceil(len(constants) / columns)
+    below = _LEGEND_ROW * (len(places) + 2)
+    figure = Figure(figsize=(3.75 * columns, 3.0 * rows + below), layout="constrained")
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[3.0] * rows + [below])
+    for k, name in enumerate(constants):
+        axes = figure.add_subplot(grid[k // columns, k % columns])
+        for place, style in zip(places, STYLES, strict=False):
+            _series(axes, fits.isel(place).sel(constant=name), name, style)
+        axes.set_xlabel("$1/N$")
+        axes.set_ylabel(label(name))
+        axes.set_xlim(left=-0.03 * axes.get_xlim()[1])
+        axes.grid(True, color="#DDDDDD", linewidth=0.6)
+        axes.set_axisbelow(True)
+    blank = figure.add_subplot(grid[rows, :])
+    blank.axis("off")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    blank.legend(
+        handles,
+        labels,
+        loc="upper center",
+        frameon=False,
+        fontsize=9,
+        title="× exact limit",
+        title_fontsize=9,
+    )
+    return figure
+
+
+def label(name: str) -> str:
+    r"""Return the symbol of a constant, as it is drawn.
+
+    Examples
+    --------
+    >>> label("sd_S2")
+    '$N\\,\\mathrm{Var}(S_{2}^{(N)}/N)$'
+    """
+    kind, _, of = name.partition("_")
+    share = "X^{(N)}/N" if of == "X" else f"S_{{{of[1:]}}}^{{(N)}}/N"
+    limit = r"\sum_\ell S_\ell" if of == "X" else f"S_{{{of[1:]}}}"
+    if kind == "bias":
+        return rf"$N\,(\mathrm{{E}}\,{share} - {limit})$"
+    return rf"$N\,\mathrm{{Var}}({share})$"
+
+
+def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> None:
+    """Points, fitted line, limit with its error, and exact limit of one (d, lam, G)."""
+    colour, marker, dashes = style
+    words = f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}"
+    look: dict[str, Any] = {
+        "color": colour,
+        "markerfacecolor": "white",
+        "markersize": 5.5,
+        "markeredgewidth": 1.3,
+    }
+    axes.plot([], [], marker=marker, linestyle=dashes, label=words, **look)
+    if not row["n"].item():
+        return
+    seen = row.dropna("N", subset=["scaled"]) if row["scaled"].isnull().any() else row
+    value, error = seen["scaled"].values, seen["scaled_stderr"].values
+    limit, stderr, exact = (row[part].item() for part in ("value", "value_stderr", "exact"))
+    if name.startswith("sd_"):  # fitted as variances
+        value, error = value**2, 2 * value * error
+        limit, stderr, exact = limit**2, 2 * limit * stderr, exact**2
+    inverse = 1 / seen["N"].values
+    used = seen["N"].values >= row["N_min"].item()
+    for chosen, alpha in ((used, 1.0), (~used, 0.35)):
+        axes.errorbar(
+            inverse[chosen], value[chosen], yerr=error[chosen], linestyle="none", marker=marker, capsize=3,
+            alpha=alpha, **look,
+        )  # fmt: skip
+    ends = np.array([0.0, inverse[used].max()])
+    axes.plot(ends, limit + row["second"].item() * ends, color=colour, linestyle=dashes, linewidth=1.3)
+    axes.errorbar([0.0], [limit], yerr=[stderr], color=colour, capsize=3, linestyle="none")
+    if not math.isnan(exact):
+        axes.plot([0.0], [exact], marker="x", color=colour, markersize=8, markeredgewidth=2, zorder=5)

@@ -1,0 +1,110 @@
+"""Propagation of chaos in heavy traffic: the covariance of two queues, and how it falls with N."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.heavy_traffic_data import Cell, Floats, load_tree, starts_of, time_index, walk
+
+if TYPE_CHECKING:
+    from analysis.heavy_traffic_data import Source
+
+#: Share of the second moment that the levels not stored may hold.
+_BEYOND = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairCovariance:
+    """Covariance of the scaled lengths of two queues at one time, by exchangeability from all of them.
+
+    `covariance` is unbiased; `scaled` is N times it, which tends to a constant if chaos propagates at the
+    rate 1/N; `correlation` is relative to the variance of one queue.
+    """
+
+    b1: float
+    b0: float
+    ell: int
+    G: str
+    m: int
+    N: int
+    t: float
+    covariance: float
+    stderr: float
+    correlation: float
+    n: int
+
+    @property
+    def scaled(self) -> float:
+        """N times the covariance."""
+        return self.N * self.covariance
+
+
+def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovariance]:
+    """Estimate the covariance of two queues, without tagging any.
+
+    With X̄ the mean of Q/√m over N queues and Q² = Σ_ℓ (2ℓ − 1) S_ℓ that of Q²,
+    E X_1 X_2 = (N E X̄² − E Q²/m)/(N − 1) by exchangeability.
+
+    Parameters
+    ----------
+    tree
+        As for `queue_laws`; its queues must have started alike.
+    t
+        Scaled time, the last stored by default.
+
+    Returns
+    -------
+    list of PairCovariance
+        One for each cell with two replicas or more, N ≥ 2, and all levels of note stored. Standard errors by
+        the jackknife over replicas.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `load_tree`; starts that differ; S not stored, or too few levels of it everywhere.
+    """
+    data = load_tree(tree)
+    if not starts_of(data).symmetric:
+        raise ValueError("tree must have exchangeable starts for the covariance of pairs, got given ones")
+    network = data["network"].to_dataset()
+    if "S" not in network:
+        raise ValueError('tree must hold S for the covariance of pairs, got none: leave out keep = "errors"')
+    index = time_index(network.t.values, t)
+    levels = network.level.values.astype(np.float64)
+    stacked = network["S"].isel(t=index)
+    X = {(cell.row, cell.m, cell.N): cell.values for cell in walk(network["X"].isel(t=index))}
+    rows = []
+    for cell in walk(stacked):
+        squares = cell.values @ (2.0 * levels - 1.0)
+        last = float(np.mean(cell.values[:, -1])) * (2.0 * levels[-1] + 1.0) * math.sqrt(cell.m)
+        if len(cell.values) >= 2 and cell.N >= 2 and last <= _BEYOND * float(np.mean(squares)):
+            means = X[cell.row, cell.m, cell.N]
+            rows.append(_covariance(cell, means, squares / cell.m, float(network.t.values[index])))
+    if not rows:
+        raise ValueError(
+            f"levels must hold nearly all queues for the covariance of pairs, got {int(levels[-1])}: "
+            "store about 8√m levels"
+        )
+    return rows
+
+
+def _covariance(cell: Cell, means: Floats, squares: Floats, t: float) -> PairCovariance:
+    N, n = cell.N, len(means)
+
+    def covariance(kept: list[int]) -> tuple[float, float]:
+        mean, product = np.mean(means[kept]), np.mean(N * means[kept] ** 2 - squares[kept]) / (N - 1)
+        # mean² exceeds the square of the expectation by its own variance.
+        own = np.var(means[kept], ddof=1) / len(kept) if len(kept) > 1 else 0.0
+        return float(product - mean**2 + own), float(np.mean(squares[kept]) - mean**2)
+
+    everyone = list(range(n))
+    value, variance = covariance(everyone)
+    left_out = np.array([covariance(everyone[:k] + everyone[k + 1 :])[0] for k in range(n)])
+    stderr = math.sqrt((n - 1) / n * float(np.sum((left_out - np.mean(left_out)) ** 2)))
+    return PairCovariance(
+        **cell.labels, t=t, covariance=value, stderr=stderr, correlation=value / variance, n=n
+    )

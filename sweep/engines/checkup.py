@@ -1,0 +1,76 @@
+"""Looks a cluster over before it is used: its versions, its nodes and what each has, who may enter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sweep.engines import jobs
+from sweep.engines.dashboard import OPEN, Dashboard
+from sweep.errors import EngineError
+
+#: A finding: "ok", "warning" or "fault", and a sentence.
+Finding = tuple[str, str]
+
+
+def check_cluster(dashboard: Dashboard) -> Iterator[Finding]:
+    """Yield what is found, the quick looks first; a job of a few seconds then asks every node.
+
+    Parameters
+    ----------
+    dashboard
+        Of the cluster's head.
+    """
+    yield ("warning", f"{dashboard.address} {OPEN}") if dashboard.open else ("ok", "asks for a token")
+    try:
+        yield "ok", f"Ray {jobs.check_ray(dashboard)}"
+    except EngineError as error:
+        yield "fault", str(error)
+        return
+    nodes = dashboard.get("/api/v0/nodes")["data"]["result"]["result"]
+    alive = [node for node in nodes if node["state"] == "ALIVE"]
+    count = sum(node["resources_total"].get("CPU", 0) for node in alive)
+    yield "ok" if count else "fault", f"{len(alive)} of {len(nodes)} nodes alive, {count:.0f} CPUs"
+    for job in jobs.jobs(dashboard):
+        if job.going:
+            yield "ok", f"job {job.id} is {job.status} on {job.store}"
+    try:
+        facts = jobs.ask(dashboard, ["survey"], "nodes")
+    except EngineError as error:
+        yield "fault", str(error)
+        return
+    yield "ok", f"the head has Python {facts['python']} ({facts['executable']}) and what is needed"
+    for note in facts["notes"]:
+        yield "warning", note
+    yield from compare_nodes(facts["nodes"])
+
+
+def compare_nodes(nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield what is found about each node, the first of which stands for the head.
+
+    Parameters
+    ----------
+    nodes
+        As `sweep.engines.ray.survey_cluster` returns them.
+
+    Examples
+    --------
+    >>> head = {"host": "a", "cpus": 2, "memory": 4e9, "versions": {"numpy": "2.4.0"}, "error": ""}
+    >>> list(compare_nodes([head, {**head, "host": "b", "versions": {"numpy": "2.4.1"}}]))[1]
+    ('fault', 'b has numpy 2.4.1, a has 2.4.0: install requirements.lock on both')
+    """
+    first = nodes[0] if nodes else {}
+    for node in nodes:
+        host = node["host"]
+        if node["error"]:
+            yield "fault", f"{host} cannot run tasks: {node['error']}"
+            continue
+        differs = [
+            f"{name} {version}, {first['host']} has {first['versions'].get(name)}"
+            for name, version in sorted(node["versions"].items())
+            if not first["error"] and first["versions"].get(name) != version
+        ]
+        if differs:
+            yield "fault", f"{host} has {'; '.join(differs)}: install requirements.lock on both"
+        else:
+            yield "ok", f"{host}: {node['cpus']:.0f} CPUs, {node['memory'] / 1e9:.1f} GB for tasks"

@@ -1,0 +1,200 @@
+"""What a submitted job runs on the head: `python -m sweep.engines.job_main run|publish|survey …`.
+
+Until it has checked this Python it imports the standard library alone, so as to say what the head lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweep.driver import Progress, Summary
+
+#: Begins the lines that a submitter reads; the rest of each is JSON.
+MARK = "sweep-job: "
+#: Exit codes, those of the command.
+DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
+#: Progress is told after so many seconds, then ever more rarely: the log of a run of days stays short.
+TOLD_SECONDS, TOLD_SHARE = 5.0, 0.02
+#: Failed cells that are named in the log.
+_NAMED = 20
+
+
+def main(arguments: list[str]) -> int:
+    """Check this Python, then do as told; return the exit code."""
+    required = json.loads(Path("requires.json").read_text(encoding="utf-8"))
+    faults, notes = lacks(required)
+    tell(python=platform.python_version(), executable=sys.executable, faults=faults, notes=notes)
+    for line in (*notes, *faults):
+        say(line)
+    if faults:
+        return BAD_INPUT
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["run", "publish", "survey"])
+    parser.add_argument("--store", default="")
+    parser.add_argument("--workers", type=int)
+    given = parser.parse_args(arguments)
+    if given.command == "survey":
+        return survey()
+    return publish(given.store) if given.command == "publish" else run(given.store, given.workers)
+
+
+def lacks(required: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what this Python lacks of `package.requirements()`, and in what it differs.
+
+    Examples
+    --------
+    >>> lacks({"python": "3.11", "packages": {"numpy": ["1.0", ""]}, "here": {}})
+    ([], [])
+    >>> lacks({"python": "99.1", "packages": {}, "here": {}})[0]
+    ['the head runs Python ... (...), Python 99.1 or newer is needed: start Ray there with that one']
+    """
+    from importlib import metadata
+
+    python = platform.python_version()
+    if numbers(python) < numbers(required["python"]):
+        needed = f"Python {required['python']} or newer is needed: start Ray there with that one"
+        return [f"the head runs Python {python} ({sys.executable}), {needed}"], []
+    cure = f"install requirements.lock for {sys.executable} on the head and on every machine of the cluster"
+    faults, notes = [], []
+    for name, (least, new) in sorted(required["packages"].items()):
+        wanted = f"{name} {least} or newer" + (f" but before {new}" if new else "")
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            faults.append(f"the head must have {wanted}, got none: {cure}")
+            continue
+        if numbers(version) < numbers(least) or (new and numbers(version) >= numbers(new)):
+            faults.append(f"the head must have {wanted}, got {version}: {cure}")
+        elif required["here"].get(name, version) != version:
+            notes.append(f"the head has {name} {version}, the submitter {required['here'][name]}")
+    return faults, notes
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, to compare with others.
+
+    Examples
+    --------
+    >>> numbers("2026.9.0rc1"), numbers("1.17") > numbers("1.7.5")
+    ((2026, 9, 0), True)
+    """
+    found = []
+    for part in version.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
+
+
+def tell(**facts: Any) -> None:
+    """Print facts for the submitter to read."""
+    say(MARK + json.dumps(facts, ensure_ascii=True))
+
+
+def say(line: str) -> None:
+    """Print a line, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def publish(store: str) -> int:
+    """List a store and link it for the dashboard."""
+    from sweep.engines.listing import Listing
+    from sweep.errors import StoreError
+
+    try:
+        listing = Listing(store)
+        listing.write(needed=True)
+    except StoreError as error:
+        tell(failed=str(error))
+        return BAD_INPUT
+    tell(published=listing.name)
+    return DONE
+
+
+def survey() -> int:
+    """Tell what each node of the cluster has."""
+    from sweep.engines.ray import survey_cluster
+
+    tell(nodes=survey_cluster())
+    return DONE
+
+
+def run(store: str, workers: int | None) -> int:
+    """Run the sweep on the cluster that this job belongs to."""
+    from sweep.driver import run as run_sweep
+    from sweep.engines.listing import Listing
+    from sweep.errors import EngineError, MismatchError, SpecError, StoreError
+
+    signal.signal(signal.SIGTERM, _interrupt)  # how a job is cancelled, with SIGKILL three seconds later
+    listing = Listing(store)
+    tell(published=listing.name)
+    code = TROUBLE
+    try:
+        listing.write()
+        told = _teller(listing)
+        summary = run_sweep(
+            "spec.toml", store=listing.store, engine="ray", workers=workers, address="auto", progress=told
+        )
+        code = _conclude(summary)
+    except KeyboardInterrupt:
+        say("cancelled; what was finished is stored, and submitting again goes on from there")
+        code = INTERRUPTED
+    except (SpecError, MismatchError, ValueError) as error:
+        tell(failed=str(error))
+        code = BAD_INPUT
+    except (StoreError, EngineError, OSError) as error:
+        tell(failed=str(error))
+    finally:
+        listing.write()
+    return code
+
+
+def _interrupt(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _teller(listing: Any) -> Callable[[Progress], None]:
+    """Return what is called after every task: it tells of progress and lists what is stored, now and then."""
+    from sweep.progress import sentence
+
+    began = time.monotonic()
+    told = [-TOLD_SECONDS]
+
+    def show(state: Progress) -> None:
+        listing.refresh()
+        now = time.monotonic() - began
+        if now - told[0] < max(TOLD_SECONDS, TOLD_SHARE * now):
+            return
+        told[0] = now
+        say(f"{sentence(state)}  after {now:.0f} s")
+
+    return show
+
+
+def _conclude(summary: Summary) -> int:
+    """Tell of the end; return the exit code."""
+    for failure in summary.failures[:_NAMED]:
+        say(f"failed  {failure.case.text}\n        {failure.error}")
+    if len(summary.failures) > _NAMED:
+        say(f"and {len(summary.failures) - _NAMED} more, which `sweep status` names")
+    say(
+        f"{summary.cells_done} of {summary.cells} cells done; "
+        f"{summary.replicas_computed} replicas computed in {summary.seconds:.0f} s"
+    )
+    return SOME_FAILED if summary.failures else DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

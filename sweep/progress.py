@@ -1,0 +1,86 @@
+"""Shows how far a run is: a bar on a terminal or in a notebook, lines elsewhere, JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from sweep.driver import Progress
+
+#: Seconds between lines where there is no terminal.
+_PAUSE = 5.0
+
+Show = Callable[["Progress"], None]
+
+
+@contextmanager
+def show_bar(console: Console | None = None) -> Iterator[Show]:
+    """Show a live bar on a terminal or in a notebook, and a line every few seconds elsewhere."""
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    console = console or Console(highlight=False, markup=False)
+    live = console.is_terminal or console.is_jupyter
+    bars = Bars(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:3.0f} %"),
+        TextColumn("{task.fields[detail]}"),
+        console=console,
+        disable=not live,
+    )
+    line = bars.add_task("sweep", total=1.0, detail="")
+    printed = 0.0
+
+    def show(state: Progress) -> None:
+        nonlocal printed
+        detail = sentence(state)
+        bars.update(line, total=max(state.cost_total, 1e-9), completed=state.cost_done, detail=detail)
+        if not live and state.elapsed - printed >= _PAUSE:
+            printed = state.elapsed
+            console.print(detail, soft_wrap=True)
+
+    with bars:
+        yield show
+
+
+@contextmanager
+def show_json() -> Iterator[Show]:
+    """Print the state after every task as one line of JSON."""
+    yield lambda state: print_json(event="progress", **dataclasses.asdict(state))
+
+
+def print_json(**values: Any) -> None:
+    """Print one line of JSON to standard output at once."""
+    print(json.dumps(values), file=sys.stdout, flush=True)
+
+
+def sentence(state: Progress) -> str:
+    """Say in one line how far a run is."""
+    from sweep.driver import STARTING
+
+    if state.limits_done < state.limits_total or state.last == STARTING:
+        detail = f"starting workers; {state.limits_done}/{state.limits_total} limits solved"
+    else:
+        detail = f"{state.replicas_done}/{state.replicas_total} replicas  {state.rate:.1f}/s"
+    if state.seconds_left is not None:
+        detail += f"  {duration(state.seconds_left)} left"
+    if state.failed:
+        detail += f"  {state.failed} failed"
+    return detail
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, to two or three digits."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"

@@ -1,0 +1,231 @@
+"""The commands for a Ray cluster: submit, logs, cancel, fetch, and status and doctor of an address."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from sweep.engines.dashboard import Dashboard
+    from sweep.engines.jobs import Job
+
+DONE, SOME_FAILED, TROUBLE = 0, 1, 3
+#: Failed cells that are named one by one.
+_NAMED = 20
+#: Seconds between lines about a fetch.
+_PAUSE = 2.0
+
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
+
+Address = Annotated[
+    str,
+    typer.Option(
+        help="Dashboard of the cluster's head, like http://HEAD:8265.", envvar="RAY_API_SERVER_ADDRESS"
+    ),
+]
+Remote = Annotated[str, typer.Argument(help="The store's path on the head, or a job.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (submit, logs, cancel, fetch):
+        app.command()(command)
+
+
+def submit(
+    spec: Annotated[Path, typer.Argument(help="The sweep's TOML file.", show_default=False)],
+    store: Annotated[str, typer.Option(help="Directory of the store on the head: absolute, or from ~/.")],
+    address: Address,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Actors; by default one a CPU of the cluster.")
+    ] = None,
+) -> None:
+    """Start a sweep on a cluster; this machine may then go. Submitting again resumes."""
+    from sweep.engines.jobs import submit as submit_job
+
+    with _connect(address) as dashboard:
+        job = submit_job(dashboard, spec, store=_path(store), workers=workers)
+    if job.python:
+        out.print(f"job {job.job} has begun on the head with Python {job.python}", soft_wrap=True)
+    else:
+        out.print(f"job {job.job} waits for the cluster", soft_wrap=True)
+    for note in job.notes:
+        out.print(f"note: {note}", soft_wrap=True)
+    place = f"{shlex.quote(_path(store))} --address {dashboard.address}"
+    out.print(f"  sweep status {place}\n  sweep logs {place} --follow", soft_wrap=True)
+    out.print(f"  sweep fetch {place} --to DIRECTORY\n  sweep cancel {place}", soft_wrap=True)
+
+
+def logs(
+    name: Remote,
+    address: Address,
+    follow: Annotated[bool, typer.Option("--follow", help="Until the job ends.")] = False,
+) -> None:
+    """Print what a job has printed."""
+    from sweep.engines import jobs
+
+    with _connect(address, warn=False) as dashboard:
+        job = jobs.require(dashboard, _path(name))
+        lines = jobs.follow(dashboard, job.id) if follow else jobs.logs(dashboard, job.id).splitlines()
+        for line in lines:
+            out.print(line, soft_wrap=True)
+
+
+def cancel(name: Remote, address: Address) -> None:
+    """Stop a job; what it has stored stays, and submitting again goes on from there."""
+    from sweep.engines import jobs
+
+    with _connect(address, warn=False) as dashboard:
+        job = jobs.require(dashboard, _path(name))
+        if not job.going:
+            out.print(f"job {job.id} has ended already ({job.status})", soft_wrap=True)
+            return
+        ended = jobs.cancel(dashboard, job.id)
+    out.print(f"job {job.id} is cancelled ({ended.status}); {job.store} keeps what it stored", soft_wrap=True)
+
+
+def fetch(
+    name: Remote,
+    to: Annotated[Path, typer.Option(help="Directory here: new, or fetched into before.")],
+    address: Address,
+) -> None:
+    """Copy a store from the head, in part during a run; again to go on or to bring what was added."""
+    from sweep.engines.fetch import fetch as fetch_store
+
+    with _connect(address, warn=False) as dashboard:
+        done = fetch_store(dashboard, _path(name), to, _reporter())
+    out.print(
+        f"{done.sent} of {done.files} files sent ({done.bytes / 1e6:.1f} MB), the others were here",
+        soft_wrap=True,
+    )
+    out.print(f"results: {to / 'results.nc'}", soft_wrap=True)
+    if not done.complete:
+        out.print("the sweep goes on: fetch again to bring what is added", soft_wrap=True)
+
+
+def show_status(store: str, address: str) -> None:
+    """Print how far a store on a head is; the body of `sweep status STORE --address`.
+
+    Parameters
+    ----------
+    store
+        Its path there, the name of a job, or a directory here that was fetched from there.
+    address
+        Dashboard of the head.
+
+    Raises
+    ------
+    EngineError
+        The head is unreachable; the text says when something was last fetched.
+    """
+    from sweep.engines.dashboard import UnreachableError
+    from sweep.engines.fetch import look, record
+
+    known = record(store)
+    try:
+        with _connect(address, warn=False) as dashboard:
+            window = look(dashboard, known.store if known else _path(store))
+    except UnreachableError as error:
+        if known is None:
+            raise
+        raise UnreachableError(
+            f"{error} Last fetched at {known.time} from {known.store} on {known.address}: "
+            f"`sweep status {shlex.quote(store)}` tells of that"
+        ) from error
+    state = window.status
+    if state is None:
+        out.print(f"{window.store}: nothing is stored yet", soft_wrap=True)
+    else:
+        out.print(
+            f"{state['name']}: {state['done']} of {state['cells']} cells done, "
+            f"{state['replicas']} of {state['wanted']} replicas, as of {window.time}",
+            soft_wrap=True,
+        )
+        for line in state["notes"]:
+            out.print(line, soft_wrap=True)
+    out.print(_describe(window.job), soft_wrap=True)
+    if known is not None:
+        out.print(f"last fetched as of {known.time}", soft_wrap=True)
+    failed = state["failed"] if state is not None else []
+    for text, error_text in failed[:_NAMED]:
+        out.print(f"failed  {text}\n        {error_text}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(SOME_FAILED)
+    if window.job is not None and window.job.status == "FAILED":
+        out.print(f"see `sweep logs {window.job.id} --address {dashboard.address}`", soft_wrap=True)
+        raise typer.Exit(TROUBLE)
+
+
+def show_cluster(address: str) -> None:
+    """Print what a cluster has and lacks; the body of `sweep doctor --address`."""
+    from sweep.engines.checkup import check_cluster
+
+    faults = 0
+    with _connect(address, warn=False) as dashboard:
+        for kind, line in check_cluster(dashboard):
+            faults += kind == "fault"
+            out.print(f"{kind:8}{line}", soft_wrap=True)
+    if faults:
+        raise typer.Exit(TROUBLE)
+
+
+def show_cluster_file(file: Path) -> None:
+    """Print what is wrong with a file for `ray up`; the body of `sweep doctor --cluster-file`."""
+    import yaml
+
+    from sweep.engines.cluster_file import check_cluster_file
+
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ValueError(f"cluster file must be readable YAML, got {file}: {error}") from error
+    faults = check_cluster_file(config if isinstance(config, dict) else {})
+    for line in faults or [f"nothing that Ray would overlook is wrong with {file}"]:
+        out.print(f"{'fault' if faults else 'ok':8}{line}", soft_wrap=True)
+    if faults:
+        raise typer.Exit(TROUBLE)
+
+
+def _connect(address: str, *, warn: bool = True) -> Dashboard:
+    """Return the dashboard of a head, with a warning if it lets everyone in."""
+    from sweep.engines.dashboard import OPEN, Dashboard
+
+    dashboard = Dashboard(address)
+    if dashboard.open and warn:
+        err.print(f"warning: {dashboard.address} {OPEN}", style="yellow", soft_wrap=True)
+    return dashboard
+
+
+def _path(name: str) -> str:
+    """Return the one spelling of a path on the head; names of jobs stay as they are."""
+    return str(PurePosixPath(name))
+
+
+def _describe(job: Job | None) -> str:
+    if job is None:
+        return "no job: the cluster was started anew since, or the store was made otherwise"
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(job.began))
+    ended = (
+        "" if job.ended is None else f", ended {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(job.ended))}"
+    )
+    told = f": {job.message}" if job.status == "FAILED" else ""
+    return f"job {job.id} is {job.status}, began {began}{ended}{told}"
+
+
+def _reporter() -> Callable[[int, int], None]:
+    """Return what tells of a fetch every few seconds."""
+    last = [time.monotonic()]
+
+    def tell(done: int, total: int) -> None:
+        if time.monotonic() - last[0] >= _PAUSE:
+            last[0] = time.monotonic()
+            err.print(f"{done / 1e6:.1f} of {total / 1e6:.1f} MB here", soft_wrap=True)
+
+    return tell

@@ -1,0 +1,1 @@
+"""The studies: what a sweep computes for each point of its grid, and against which limit."""

@@ -1,0 +1,311 @@
+"""What every study shares: the form of a spec, its points, and the cases that a sweep computes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    field_validator,
+    model_validator,
+)
+
+from sweep.arrivals import as_arrivals
+from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
+from sweep.laws import parse_law
+from sweep.schema import stored_variables
+
+#: Levels that are stored unless the spec says how many.
+DEFAULT_LEVELS = 12
+#: Accuracy asked of the limit, absolute in S_ℓ: far below any distance that N ≤ 10⁹ servers reach.
+TOLERANCE = 1e-7
+#: Most replicas of a cell.
+MOST_REPLICAS = 10**6
+
+T = TypeVar("T")
+
+
+def whole(name: str, least: int = 1, most: int | None = None) -> BeforeValidator:
+    """Validate a whole number."""
+    return BeforeValidator(lambda value: as_value_error(lambda: check_count(name, value, least, most)))
+
+
+def as_value_error(check: Callable[[], T]) -> T:
+    """Return what `check` does, with its TypeError as a ValueError: pydantic collects those alone."""
+    try:
+        return check()
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+Number = Annotated[float, Strict()]
+Servers = Annotated[int, whole("N", most=MOST_SERVERS)]
+Choices = Annotated[int, whole("d", most=MOST_CHOICES)]
+Rate = Annotated[float, BeforeValidator(lambda value: as_value_error(lambda: check_rate(value)))]
+Fraction = Annotated[float, BeforeValidator(lambda value: as_value_error(lambda: check_fraction(value)))]
+Service = Annotated[str, AfterValidator(lambda text: str(parse_law(text, "G")))]
+Arrivals = Annotated[str, AfterValidator(lambda text: str(as_arrivals(text)))]
+Replicas = Annotated[int, whole("replicas", most=MOST_REPLICAS)]
+Levels = Annotated[int, whole("levels", most=10**4)]
+
+
+class Table(BaseModel):
+    """A table of a spec: frozen, and no keys but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Axes(Table):
+    """Axes whose product is swept; one value stands for a list of one."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return value if isinstance(value, (list, tuple)) else (value,)
+
+
+class RunTable(Table):
+    """What every study's [run] has: replicas, and how many more a precision asks for."""
+
+    replicas: Replicas = Field(description="independent replicas of every cell")
+    levels: Levels = Field(default=DEFAULT_LEVELS, description="queue lengths ℓ = 1 … levels that are stored")
+    target_stderr: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="standard error over replicas to be reached in every cell, by adding replicas",
+    )
+    target_quantity: str | None = Field(
+        default=None, description="variable of a replica that target_stderr is about"
+    )
+    max_replicas: Annotated[int, whole("max_replicas", most=MOST_REPLICAS)] | None = Field(
+        default=None, description="most replicas that target_stderr may ask of a cell"
+    )
+    replacement: Annotated[bool, Strict()] = Field(
+        default=True, description="whether the queues of an arrival are sampled with replacement"
+    )
+    tolerance: Number = Field(
+        default=TOLERANCE, ge=1e-12, lt=1.0, description="accuracy asked of the limit, absolute in its tails"
+    )
+
+    @model_validator(mode="after")
+    def _a_precision_has_its_most(self) -> RunTable:
+        if self.target_stderr is None:
+            for name in ("target_quantity", "max_replicas"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} must come with target_stderr, got {getattr(self, name)!r} alone"
+                    )
+        elif self.max_replicas is None:
+            raise ValueError("max_replicas must be given with target_stderr: the most replicas of a cell")
+        elif self.max_replicas < self.replicas:
+            raise ValueError(
+                f"max_replicas must be at least replicas = {self.replicas}, got {self.max_replicas}"
+            )
+        elif self.replicas < 2:
+            raise ValueError("replicas must be at least 2 with target_stderr, got 1: one has no error")
+        return self
+
+
+class Solvable(Protocol):
+    """Parameters of a limit: what `Case.limit` needs of them."""
+
+    @property
+    def key(self) -> str:
+        """Identity in the store."""
+
+    @property
+    def text(self) -> str:
+        """Every parameter with its value, as one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One cell at its place in the grid: what its replicas are, and the limit they are compared with.
+
+    `group` is the group of results.nc that holds it, `values` its coordinates along the study's axes, `key`
+    its identity in the store, `seconds` and `memory` the estimated cost and bytes of one replica.
+    """
+
+    group: str
+    values: tuple[Any, ...]
+    cell: Cell
+    limit: Solvable
+    key: str
+    text: str
+    seconds: float
+    memory: int = 0
+    options: tuple[tuple[str, Any], ...] = ()  # what the task is told of this case alone
+
+
+@dataclass(frozen=True)
+class Target:
+    """A standard error to be reached in every cell, of the mean over replicas of `quantity`."""
+
+    stderr: float
+    quantity: str
+    most: int
+
+
+class SweepSpec(Table):
+    """A checked sweep of any study; build it with `read_spec` or `parse_spec`.
+
+    Grid values are canonical (numbers to 12 significant digits, laws as their own text) and without repeats.
+    """
+
+    #: Axes of the grid, and those of them that the limit has.
+    AXES: ClassVar[tuple[str, ...]]
+    LIMIT_AXES: ClassVar[tuple[str, ...]]
+    #: Tables of the schema for a replica and for a limit, and the group of results.nc of the latter.
+    REPLICA_KIND: ClassVar[str]
+    LIMIT_KIND: ClassVar[str]
+    #: Groups of results.nc that hold replicas.
+    REPLICA_GROUPS: ClassVar[tuple[str, ...]]
+    #: Named tasks that compute them.
+    REPLICA_TASK: ClassVar[str]
+    LIMIT_TASK: ClassVar[str]
+    #: Quantity of a precision target unless the spec names one.
+    TARGET: ClassVar[str]
+
+    name: str = Field(min_length=1, description="title of the results")
+    study: str = Field(description="what is computed")
+    seed: Annotated[int, whole("seed", least=0)] = Field(description="root seed of all random numbers")
+    grid: Any = None
+    cases: tuple[Any, ...] = ()
+    run: Any
+
+    @field_validator("cases", mode="before")
+    @classmethod
+    def _cases_are_a_list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _every_cell_is_possible(self) -> SweepSpec:
+        if self.grid is None and not self.cases:
+            raise ValueError("grid must be given, got none: write a [grid] table or [[cases]]")
+        faults = []
+        if self.target is not None and self.target.quantity not in self._quantities():
+            listed = ", ".join(self._quantities())
+            faults.append(f"target_quantity must be one of {listed}, got {self.target.quantity!r}")
+        for point in self.points():
+            try:
+                self.cell(point)
+            except (TypeError, ValueError) as error:
+                faults.append(str(error))
+        if faults:
+            raise ValueError("\n".join(dict.fromkeys(faults)))
+        return self
+
+    def _quantities(self) -> list[str]:
+        sizes = {dim: len(values) for dim, values in self.coordinates().items()}
+        return list(stored_variables(self.REPLICA_KIND, sizes, self.omitted()))
+
+    def points(self) -> Iterator[Any]:
+        """Yield the grid's points, then the cases that it lacks."""
+        listed = list(self.cases)
+        if self.grid is not None:
+            point = self.tables()["cases"]
+            axes = [getattr(self.grid, name) for name in self.AXES]
+            listed[:0] = [
+                point.model_construct(**dict(zip(self.AXES, values, strict=True)))
+                for values in itertools.product(*axes)
+            ]
+        seen = set()
+        for point in listed:
+            values = self.values(point)
+            if values not in seen:
+                seen.add(values)
+                yield point
+
+    def values(self, point: Any) -> tuple[Any, ...]:
+        """Return the coordinates of a point along the axes."""
+        return tuple(getattr(point, name) for name in self.AXES)
+
+    def axis(self, name: str) -> tuple[Any, ...]:
+        """Return the values of one axis in the order they were given."""
+        place = self.AXES.index(name)
+        return tuple(dict.fromkeys(self.values(point)[place] for point in self.points()))
+
+    @classmethod
+    def tables(cls) -> dict[str, type[BaseModel]]:
+        """Return the model of every table of the file, by its name; the file itself has none."""
+        fields = cls.model_fields
+        grid, point = (_model_of(fields[name].annotation) for name in ("grid", "cases"))
+        return {"": cls, "grid": grid, "run": _model_of(fields["run"].annotation), "cases": point}
+
+    @abstractmethod
+    def cell(self, point: Any) -> Cell:
+        """Return the network of a point; TypeError or ValueError if there is none."""
+
+    @abstractmethod
+    def cells(self) -> tuple[Case, ...]:
+        """Return every case, in grid order."""
+
+    @abstractmethod
+    def coordinates(self) -> dict[str, Sequence[Any]]:
+        """Return the values of every dimension of the arrays beside the axes and `replica`."""
+
+    @abstractmethod
+    def grids(self) -> dict[str, Any]:
+        """Return what tasks need beside cells and limits."""
+
+    def omitted(self) -> tuple[str, ...]:
+        """Return variables of a replica that this sweep does not store."""
+        return ()
+
+    @property
+    def target(self) -> Target | None:
+        """The precision asked for, if any."""
+        run = self.run
+        if run.target_stderr is None:
+            return None
+        return Target(run.target_stderr, run.target_quantity or self.TARGET, run.max_replicas)
+
+    @cached_property
+    def most_replicas(self) -> int:
+        """Replicas that a cell may come to have."""
+        return self.target.most if self.target is not None else int(self.run.replicas)
+
+    def frame(self) -> dict[str, Any]:
+        """Return what may never change in a store, as plain JSON values."""
+        frame = {"study": self.study, "seed": self.seed, **self.run.model_dump(mode="json")}
+        for name in ("replicas", "target_stderr", "target_quantity", "max_replicas"):
+            del frame[name]
+        frame["arrivals"] = as_arrivals(self.run.arrivals).identity
+        return frame
+
+    def to_toml(self) -> str:
+        """Return the spec as TOML text that reads back to itself."""
+        tables = self.model_dump(exclude_none=True)
+        lines = [f"{key} = {_toml(tables[key])}" for key in ("name", "study", "seed")]
+        for table in ("grid", "run"):
+            if table in tables:
+                lines += [f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in tables[table].items())]
+        for case in tables["cases"]:
+            lines += ["[[cases]]", *(f"{key} = {_toml(value)}" for key, value in case.items())]
+        return "\n".join(lines) + "\n"
+
+
+def _model_of(annotation: Any) -> type[BaseModel]:
+    """Return the table in an annotation such as `Grid | None` or `tuple[Point, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(_model_of(part) for part in annotation.__args__ if part not in (type(None), Ellipsis))
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML writes it: JSON, but for infinity and DEL."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,214 @@
+"""The study `transient`: paths of the network against the hydrodynamic limit on a time grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from sweep.arrivals import as_arrivals
+from sweep.cell import Cell, check_count
+from sweep.costs import distance_seconds, path_bytes, path_seconds
+from sweep.grids import Floats, check_ages, check_snapshots, check_times
+from sweep.initial import parse_initial
+from sweep.laws import parse_law
+from sweep.studies.base import (
+    Arrivals,
+    Axes,
+    Case,
+    Choices,
+    Fraction,
+    Number,
+    Rate,
+    RunTable,
+    Servers,
+    Service,
+    SweepSpec,
+    Table,
+    as_value_error,
+)
+
+#: What `simulate` returns when asked, and a sweep never stores.
+_ASKED = ("S_average", "X_average", "time_in_system", "waiting_time")
+#: What `keep = "errors"` does not store of a replica.
+_PATHS = ("S", "D", "X", "E", "R_E", "nu_cdf")
+
+Start = Annotated[str, AfterValidator(lambda text: str(parse_initial(text)))]
+
+
+class Point(Table):
+    """One point of the grid."""
+
+    N: Servers = Field(description="number of servers")
+    d: Choices = Field(description="queues that an arrival samples")
+    lam: Rate = Field(description="arrival rate per server, in 1 / mean service time")
+    G: Service = Field(description="service law of mean 1")
+
+
+class Grid(Axes):
+    """Axes whose product is swept."""
+
+    N: tuple[Servers, ...] = Field(min_length=1, description="numbers of servers")
+    d: tuple[Choices, ...] = Field(min_length=1, description="numbers of queues that an arrival samples")
+    lam: tuple[Rate, ...] = Field(
+        min_length=1, description="arrival rates per server, in 1 / mean service time"
+    )
+    G: tuple[Service, ...] = Field(min_length=1, description="service laws of mean 1")
+
+
+class TimedRun(RunTable):
+    """A [run] with a time grid: `times` is a count on [0, horizon] or a list."""
+
+    horizon: Number = Field(gt=0, le=1e9, allow_inf_nan=False, description="length of every run")
+    times: int | tuple[float, ...] = Field(
+        description="stored times: a count on [0, horizon], or an increasing list"
+    )
+    arrivals: Arrivals = Field(
+        default="exponential", description="law of the gaps between arrivals, or a profile of their rate"
+    )
+    keep: Literal["paths", "errors"] = Field(
+        default="paths",
+        description='what is stored of a replica: "errors" leaves out all but its distances from the limit',
+    )
+
+    @field_validator("times", mode="before")
+    @classmethod
+    def _count_or_list(cls, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return tuple(check_times(value).tolist())
+        return as_value_error(lambda: check_count("times", value, least=2, most=10**6))
+
+    @field_validator("times", mode="after")
+    @classmethod
+    def _times_lie_within_the_horizon(cls, times: Any, info: ValidationInfo) -> Any:
+        horizon = info.data.get("horizon", math.inf)
+        if isinstance(times, tuple) and times[-1] > horizon:
+            raise ValueError(f"times must not be later than the horizon {horizon:g}, got {times[-1]:g}")
+        return times
+
+    @property
+    def grid(self) -> Floats:
+        """Output times, shape (t,)."""
+        if isinstance(self.times, tuple):
+            return np.array(self.times)
+        # Multiplied first, so that 0.3 is the number that one would type.
+        return np.arange(self.times, dtype=np.float64) * self.horizon / (self.times - 1)
+
+
+class Run(TimedRun):
+    """What every cell is run for; times in mean service times."""
+
+    snapshots: tuple[Number, ...] = Field(
+        default=(), description="times at which ages of jobs in service are taken and compared"
+    )
+    ages: tuple[Number, ...] | None = Field(
+        default=None, description="ages of the stored distributions; 65 up to the last snapshot by default"
+    )
+    initial: Start = Field(default="empty", description="state at time 0")
+    fraction: Fraction = Field(default=1.0, description="share of arrivals that use d choices")
+
+    @field_validator("snapshots", mode="after")
+    @classmethod
+    def _snapshots_lie_within_the_times(cls, snapshots: Any, info: ValidationInfo) -> Any:
+        times = info.data.get("times")
+        last = times[-1] if isinstance(times, tuple) else info.data.get("horizon", math.inf)
+        check_snapshots(snapshots, last)
+        return snapshots
+
+    @field_validator("ages", mode="after")
+    @classmethod
+    def _ages_increase(cls, ages: Any) -> Any:
+        check_ages(ages, np.empty(0))
+        return ages
+
+
+class TransientSpec(SweepSpec):
+    """A checked sweep of the study `transient`."""
+
+    AXES: ClassVar[tuple[str, ...]] = ("N", "d", "lam", "G")
+    LIMIT_AXES: ClassVar[tuple[str, ...]] = ("d", "lam", "G")
+    REPLICA_KIND: ClassVar[str] = "network"
+    LIMIT_KIND: ClassVar[str] = "fluid"
+    REPLICA_GROUPS: ClassVar[tuple[str, ...]] = ("network",)
+    REPLICA_TASK: ClassVar[str] = "sweep.work:run_replicas"
+    LIMIT_TASK: ClassVar[str] = "sweep.work:solve_limit"
+    TARGET: ClassVar[str] = "S_sup"
+
+    study: Literal["transient"]
+    grid: Grid | None = Field(default=None, description="axes whose product is swept")
+    cases: tuple[Point, ...] = Field(default=(), description="points beside the grid, or instead of it")
+    run: Run = Field(description="what every cell is run for")
+
+    def cell(self, point: Point) -> Cell:
+        """Return the network of a point."""
+        run = self.run
+        return Cell(
+            N=point.N,
+            d=point.d,
+            lam=point.lam,
+            G=parse_law(point.G),
+            arrivals=as_arrivals(run.arrivals),
+            initial=parse_initial(run.initial),
+            replacement=run.replacement,
+            fraction=run.fraction,
+        )
+
+    def cells(self) -> tuple[Case, ...]:
+        """Return every case, in grid order."""
+        return tuple(self._case(point) for point in self.points())
+
+    def _case(self, point: Point) -> Case:
+        cell, snapshots = self.cell(point), len(self.run.snapshots)
+        return Case(
+            group="network",
+            values=self.values(point),
+            cell=cell,
+            limit=cell.limit,
+            key=cell.key,
+            text=cell.text,
+            seconds=path_seconds(cell, float(self.times[-1])) + distance_seconds(cell, snapshots),
+            memory=path_bytes(cell, snapshots),
+        )
+
+    @cached_property
+    def times(self) -> Floats:
+        """Output times, shape (t,)."""
+        return self.run.grid
+
+    @cached_property
+    def snapshots(self) -> Floats:
+        """Times of the age snapshots, shape (snapshot,)."""
+        return np.array(self.run.snapshots)
+
+    @cached_property
+    def ages(self) -> Floats:
+        """The one age grid of all cells, shape (age,), last point inf."""
+        return check_ages(self.run.ages, self.snapshots)
+
+    def coordinates(self) -> dict[str, Sequence[Any]]:
+        """Return the values of every dimension of the arrays beside the axes and `replica`."""
+        return {
+            "t": self.times.tolist(),
+            "level": range(1, self.run.levels + 1),
+            "snapshot": self.snapshots.tolist(),
+            "age": self.ages.tolist(),
+        }
+
+    def grids(self) -> dict[str, Any]:
+        """Return what tasks need beside cells and limits."""
+        return {
+            "times": self.times,
+            "levels": self.run.levels,
+            "snapshots": self.snapshots,
+            "ages": self.ages,
+            "tolerance": self.run.tolerance,
+            "omit": self.omitted(),
+        }
+
+    def omitted(self) -> tuple[str, ...]:
+        """Return variables of a replica that this sweep does not store."""
+        return _ASKED + (_PATHS if self.run.keep == "errors" else ())

@@ -1,0 +1,262 @@
+"""Networks in equilibrium against the invariant state, on synthetic runs whose bias and errors are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import stats
+
+from analysis.equilibrium import compare_equilibrium, main
+from analysis.equilibrium_bias import fit_bias, has_decreasing_hazard
+
+Floats = NDArray[np.float64]
+AXES = ("N", "d", "lam", "G", "replica", "batch")
+SERVERS = (30, 60, 120, 240, 480)
+#: Invariant S_1 = λ, S_2, S_3 and mean queue of the synthetic store, and N times the bias of each.
+LAM, LIMIT, MEAN_QUEUE = 0.8, np.array([0.8, 0.5, 0.1]), 1.4
+BIAS = np.array([0.0, 0.3, 0.7, 1.5])
+BOUND = 4.0
+Mean = Callable[[int], Floats]
+
+
+def biased(N: int) -> Floats:
+    """λ, S_2, S_3 and the mean queue with bias (BIAS + 2/N)/N but for S_1."""
+    return np.append(LIMIT, MEAN_QUEUE) + (BIAS + 2.0 / N * (BIAS > 0.0)) / N
+
+
+def runs(
+    mean: Mean, n: int, rng: np.random.Generator, batches: int = 5, memory: float = 0.0, noise: float = 0.01
+) -> Floats:
+    """Batch means over (N, replica, batch, quantity): normal, S_2 … correlated with S_1, noise ~ N^(−1/2).
+
+    `memory` is the share of a batch's noise that all batches of the replica have in common.
+    """
+    mix = np.array([[1.0, 0.0, 0.0, 0.0], [0.9, 0.4, 0.0, 0.0], [0.8, 0.4, 0.4, 0.0], [2.0, 1.0, 0.5, 0.2]])
+    found = []
+    for N in SERVERS:
+        own, common = rng.standard_normal((n, batches, 4)), rng.standard_normal((n, 1, 4))
+        both = math.sqrt(1.0 - memory) * own + math.sqrt(memory) * common
+        found.append(mean(N) + noise * math.sqrt(30.0 / N) * both @ mix.T)
+    return np.array(found)
+
+
+def group(values: Floats, G: str) -> xr.Dataset:
+    coords = {
+        "N": list(SERVERS), "d": [2], "lam": [LAM], "G": [G], "replica": range(values.shape[1]),
+        "batch": range(values.shape[2]), "level": [1, 2, 3],
+    }  # fmt: skip
+    full = values[:, None, None, None]
+    return xr.Dataset(
+        {"S_batch": ((*AXES, "level"), full[..., :3]), "X_batch": (AXES, full[..., 3])}, coords=coords
+    )
+
+
+def store(values: Floats, G: str = "erlang(k=2)", empty: Floats | None = None, spec: str = "") -> xr.DataTree:
+    limit = xr.Dataset(
+        {
+            "S": (("d", "lam", "G", "level"), LIMIT[None, None, None]),
+            "mean_queue": (("d", "lam", "G"), np.full((1, 1, 1), MEAN_QUEUE)),
+        },
+        coords={"d": [2], "lam": [LAM], "G": [G], "level": [1, 2, 3]},
+    )
+    groups = {"equilibrium": group(values, G), "invariant": limit}
+    if empty is not None:
+        groups["equilibrium_from_empty"] = group(empty, G)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs["spec"] = spec
+    return tree
+
+
+def drawn(mean: Mean = biased, n: int = 32, seed: int = 1, **options: float) -> Floats:
+    return runs(mean, n, np.random.default_rng(seed), **options)  # type: ignore[arg-type]
+
+
+def column(fits: xr.Dataset, name: str) -> Floats:
+    return np.asarray(fits[name].values.reshape(-1), dtype=np.float64)
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_intervals_cover_n_times_the_bias_and_miss_one_that_is_wrong(control: bool) -> None:
+    """95 ± 5 % of 200 studies of 32 replicas (3.2 binomial standard deviations); |z| ≤ 4 of the mean C, and
+    not of one 5 % off."""
+    fits = [
+        fit_bias(compare_equilibrium(store(drawn(seed=seed, noise=0.002)), control=control))
+        for seed in range(200)
+    ]
+    C, low, high = (
+        np.array([column(fit, f"constant{end}") for fit in fits])[:, 1:] for end in ("", "_lo", "_hi")
+    )
+    covered = ((low <= BIAS[1:]) & (BIAS[1:] <= high)).mean(axis=0)
+    assert (covered >= 0.90).all()
+    error = C.std(axis=0, ddof=1) / math.sqrt(len(C))
+    assert (np.abs(C.mean(axis=0) - BIAS[1:]) <= BOUND * error).all()
+    assert (np.abs(C.mean(axis=0) - 0.95 * BIAS[1:]) > BOUND * error).any()
+    remainder = np.array([column(fit, "remainder_p") for fit in fits])[:, 1]
+    assert stats.kstest(remainder, "uniform").pvalue > 1e-3
+
+
+def test_control_by_the_exact_share_of_busy_servers_takes_most_of_the_noise() -> None:
+    # S_2 has noise .9 c + .4 e of which c is that of S_1: its error falls by √(.97/.16) = 2.46.
+    plain, controlled = (compare_equilibrium(store(drawn(n=400)), control=c) for c in (False, True))
+    ratio = plain.scaled_stderr.values / np.where(
+        controlled.scaled_stderr.values > 0, controlled.scaled_stderr.values, np.nan
+    )
+    assert ratio[..., 1] == pytest.approx(math.sqrt(0.97 / 0.16), rel=0.1)
+    assert (controlled.scaled_stderr.values[..., 0] == 0.0).all()
+    assert controlled.difference.values[..., 0] == pytest.approx(0.0, abs=1e-12)
+    assert controlled.busy_z.values == pytest.approx(plain.busy_z.values)
+
+
+def test_share_of_busy_servers_tells_whether_runs_were_in_equilibrium() -> None:
+    def cold(N: int) -> Floats:
+        return biased(N) - np.array([0.02, 0.0, 0.0, 0.0])
+
+    right, wrong = (fit_bias(compare_equilibrium(store(drawn(mean)))) for mean in (biased, cold))
+    assert right.busy_p.item() > 0.01
+    assert wrong.busy_p.item() < 1e-6
+    assert wrong.verdict.item().startswith("not in equilibrium: S_1 is off λ (p = ")
+
+
+def test_a_difference_that_does_not_vanish_is_seen_and_one_like_1_over_n_is_not() -> None:
+    def off(N: int) -> Floats:
+        return biased(N) + np.array([0.0, 0.0, 0.01, 0.01])
+
+    tame = fit_bias(compare_equilibrium(store(drawn(noise=0.003)), control=True))
+    assert "convergence is a conjecture; no difference at N = ∞ within " in tame.verdict.item()
+    assert tame.exponent_lo.item() <= -1.0 <= tame.exponent_hi.item()
+    assert "bias ~ N^−" in tame.verdict.item()
+    wild = fit_bias(compare_equilibrium(store(drawn(off, noise=0.003)), control=True))
+    assert "; a level is off its limit at N = ∞, by 0.0" in wild.verdict.item()
+    row = wild.sel(quantity="S_3")
+    assert abs(row.remainder.item() - 0.01) <= BOUND * row.remainder_stderr.item()
+
+
+def test_batch_means_agree_where_batches_are_independent_and_are_found_out_where_not() -> None:
+    free, tied = (compare_equilibrium(store(drawn(n=64, memory=m))) for m in (0.0, 0.5))
+    assert (free.batch_p > 1e-3).all()
+    assert (tied.batch_p < 1e-3).all()
+    assert free.batch_stderr.values == pytest.approx(free.S_stderr.values, rel=0.3)
+    heavy = compare_equilibrium(store(drawn(), G="lomax(beta=1.5)"))
+    assert np.isnan(heavy.batch_stderr).all()
+    single = compare_equilibrium(store(drawn(n=1, batches=64)))
+    assert single.freedom.values.ravel().tolist() == [63.0] * len(SERVERS)
+    assert single.S_stderr.values[0, 0, 0, 0, 0] == pytest.approx(0.01 / 8, rel=0.3)
+    assert np.isnan(compare_equilibrium(store(drawn(n=1), G="lomax(beta=1.5)")).S_stderr).all()
+    assert np.isfinite(fit_bias(single).constant.sel(quantity="S_2")).all()
+
+
+def test_starts_from_empty_are_compared() -> None:
+    def below(N: int) -> Floats:
+        return biased(N) * 0.98
+
+    same, other = (
+        fit_bias(compare_equilibrium(store(drawn(), "lomax(beta=1.5)", drawn(mean, seed=2))))
+        for mean in (biased, below)
+    )
+    assert same.start_p.item() > 0.01
+    assert other.start_p.item() < 1e-6
+    assert other.verdict.item().endswith("; starts from empty still differ")
+    assert other.verdict.item().startswith("convergence is proved; ")
+    assert math.isnan(fit_bias(compare_equilibrium(store(drawn()))).start_p.item())
+
+
+def test_exact_constants_stand_beside_exponential_service_alone() -> None:
+    # Refined mean field, d = 2, λ = .8: no bias of S_1 (E S_1 = λ), and that of N = ∞ elsewhere positive.
+    exact = fit_bias(compare_equilibrium(store(drawn(), "exponential", spec="[run]\nlevels = 3")))
+    assert exact.constant_exact.values[0, 0, 0, 0] == pytest.approx(0.0, abs=1e-12)
+    assert (exact.constant_exact.values[0, 0, 0, 1:] > 0.1).all()
+    for G, spec in (
+        ("exponential", ""), ("exponential", '[run]\narrivals = "erlang(k=2)"'), ("erlang(k=2)", "[run]"),
+    ):  # fmt: skip
+        fits = fit_bias(compare_equilibrium(store(drawn(), G, spec=spec)))
+        assert np.isnan(fits.constant_exact).all()
+
+
+def test_absent_cells_and_infinite_means_are_nan() -> None:
+    values = drawn()
+    values[1] = math.nan
+    values[2, 3:] = math.nan
+    tree = store(values)
+    tree["invariant/mean_queue"][:] = math.inf
+    compared = compare_equilibrium(tree)
+    assert compared.n.values.ravel().tolist() == [32, 0, 3, 32, 32]
+    assert np.isnan(compared.S.values[1]).all()
+    assert np.isnan(compared.mean_queue_scaled).all()
+    fits = fit_bias(compared)
+    assert np.isfinite(fits.constant.sel(quantity="S_2")).all()
+    assert np.isnan(fits.constant.sel(quantity="mean queue")).all()
+    nothing = fit_bias(compare_equilibrium(store(np.full_like(values, math.nan))))
+    assert nothing.verdict.item() == "nothing to fit: add values of N, or replicas"
+    two = fit_bias(compare_equilibrium(store(drawn())), least_N=240)
+    assert "fewer than three N tell no remainder at N = ∞" in two.verdict.item()
+
+
+@pytest.mark.parametrize(
+    ("G", "decreasing"),
+    [
+        ("exponential", True), ("lomax(beta=1.5)", True), ("hyperexponential(scv=10)", True),
+        ("gamma(shape=0.5)", True), ("weibull(shape=0.5)", True), ("erlang(k=4)", False),
+        ("lognormal(sigma=1.5)", False), ("uniform(width=1)", False), ("deterministic", False),
+        ("pareto(beta=1.5)", False), ("trace(/nowhere/at/all.txt)", False),
+    ],
+)  # fmt: skip
+def test_decreasing_hazards_are_told(G: str, decreasing: bool) -> None:
+    assert has_decreasing_hazard(G) is decreasing
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: compare_equilibrium(store(drawn()), [3, 2]), r"levels must increase .* 1 … 3, got \[3, 2\]"),
+        (
+            lambda: compare_equilibrium(xr.DataTree()),
+            "tree must have the group equilibrium, got the groups none",
+        ),
+        (
+            lambda: fit_bias(compare_equilibrium(store(drawn())), 480),
+            "least_N must leave two values .* got 480",
+        ),
+    ],
+)
+def test_errors_name_the_argument_the_rule_and_the_value(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--control", "--levels", "1", "2"]])
+def test_command_prints_a_table_of_80_columns_and_draws(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, figure = tmp_path / "runs.nc", tmp_path / "runs.png"
+    store(drawn(noise=0.003), "exponential", spec="[run]").to_netcdf(path)
+    assert main([str(path), *arguments, "--figure", str(figure)]) == 0
+    printed = capsys.readouterr().out
+    table, _, rest = printed.partition("\nd = 2")
+    assert max(map(len, table.splitlines())) <= 80
+    assert "convergence is proved" in rest
+    assert "E S_1 = λ: p " in rest
+    assert figure.stat().st_size > 10_000
+    assert main([str(path), "--least-N", "480"]) == 2
+    assert "analysis.equilibrium: least_N must leave two values" in capsys.readouterr().err
+
+
+def test_picture_has_a_panel_a_row_and_the_theory() -> None:
+    from analysis.equilibrium_figures import equilibrium_figure
+
+    compared = compare_equilibrium(store(drawn(), "exponential", spec="[run]"))
+    figure = equilibrium_figure(compared, fit_bias(compared))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "number of servers $N$"
+    assert axes.get_title() == "d = 2, λ = 0.8, exponential"
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == [r"$\ell = 1$", r"$\ell = 2$", r"$\ell = 3$", "exact limit"]
+    empty = compare_equilibrium(store(np.full((5, 3, 2, 4), math.nan)))
+    fits = fit_bias(empty)
+    with pytest.raises(ValueError, match="fits must have a row with replicas, got none"):
+        equilibrium_figure(empty, fits)

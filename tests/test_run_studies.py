@@ -1,0 +1,182 @@
+"""Sweeps of the other studies, precision targets, and choosing what is run and kept."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import sweep
+from sweep.driver import run, selection
+from sweep.network.simulate import run_path
+from sweep.spec import parse_spec
+from sweep.store import Store
+from tests.test_run import SPEC, spec
+from tests.test_studies import EQUILIBRIUM, HEAVY, TRANSIENT, changed
+
+LONG = changed(
+    EQUILIBRIUM, **{"grid.G": ["exponential", "lomax(beta=1.5)"], "run.replicas": 3, "run.measure": True}
+)
+SCALED = changed(HEAVY, **{"grid.N": [20, 60], "grid.m": [16, 25], "run.replicas": 3})
+GROUPS = {
+    "equilibrium": ("equilibrium", "equilibrium_from_empty", "invariant"),
+    "heavy-traffic": ("network", "diffusion"),
+    "transient": ("network", "fluid"),
+}
+
+
+def contents(store):
+    """Every variable outside /cells, with its bytes."""
+    tree = sweep.load(store)
+    return {
+        f"{group}/{name}": (variable.dims, variable.dtype, variable.values.tobytes())
+        for group in GROUPS[tree.attrs["study"]]
+        for name, variable in tree[group].dataset.variables.items()
+    }
+
+
+@pytest.mark.parametrize("tables", [LONG, SCALED], ids=["equilibrium", "heavy-traffic"])
+def test_engines_and_growth_give_the_same_bits(tmp_path, tables):
+    run(tables, store=tmp_path / "serial", engine="serial")
+    run(changed(tables, **{"grid.N": [20], "run.replicas": 2}), store=tmp_path / "grown", engine="serial")
+    grown = run(tables, store=tmp_path / "grown", engine="local", workers=2)
+    assert grown.failures == ()
+    assert grown.limits_solved == 0
+    assert contents(tmp_path / "grown") == contents(tmp_path / "serial")
+    cells = sweep.load(tmp_path / "grown")["cells"].dataset
+    assert (cells.status == "done").all()
+    assert (cells.replicas == 3).all()
+
+
+def test_a_batch_is_a_piece_of_the_path_of_simulate(tmp_path):
+    run(LONG, store=tmp_path / "store", engine="serial")
+    there = sweep.load(tmp_path / "store")["equilibrium"].dataset.sel(
+        N=50, d=2, lam=0.5, G="exponential", replica=2
+    )
+    alone = sweep.simulate(
+        N=50, d=2, lam=0.5, G="exponential", times=[1.0, 2.0, 3.0, 4.0], seed=1, replica=2, levels=4,
+        averages=True, measure=True,
+    )  # fmt: skip
+    later = alone.isel(t=slice(1, None))
+    assert np.array_equal(there.S_batch, later.S_average)
+    assert np.array_equal(there.S_end, later.S)
+    assert np.array_equal(there.E_batch, np.diff(alone.E))
+    assert np.array_equal(there.time_in_system_measured, later.time_in_system, equal_nan=True)
+    assert np.allclose(there.time_in_system, there.X_batch / 0.5, rtol=1e-15)
+    assert np.allclose(there.waiting_time, (there.X_batch - there.S_batch.sel(level=1)) / 0.5, rtol=1e-14)
+
+
+def test_the_invariant_state_stands_beside_the_runs(tmp_path):
+    run(LONG, store=tmp_path / "store", engine="serial")
+    tree = sweep.load(tmp_path / "store")
+    alone = sweep.invariant_state(d=2, lam=0.5, G="lomax(beta=1.5)", levels=4)
+    there = tree["invariant"].dataset.sel(d=2, lam=0.5, G="lomax(beta=1.5)")
+    for name in ("S", "log_S", "mean_queue", "mean_time_in_system"):
+        assert np.array_equal(there[name], alone[name]), name
+    from_empty = tree["equilibrium_from_empty"].dataset
+    assert from_empty.S_batch.sel(G="lomax(beta=1.5)").notnull().all()
+    assert from_empty.S_batch.sel(G="exponential").isnull().all()
+
+
+def test_scaled_queues_are_those_of_the_network(tmp_path):
+    run(SCALED, store=tmp_path / "store", engine="serial")
+    tree = sweep.load(tmp_path / "store")
+    there = tree["network"].dataset.sel(N=60, m=25, replica=1).squeeze()
+    (case,) = (c for c in parse_spec(SCALED).cells() if c.values[:2] == (60, 25))
+    times = 25 * there.t.values
+    path = run_path(case.cell, times=times, seed=1, replica=1, levels=None, snapshots=times)
+    assert np.array_equal(there.tagged, path.lengths[:, :4] / 5.0)
+    assert np.allclose(there.X, path.lengths.mean(axis=1) / 5.0, rtol=1e-14)
+    shares = (path.lengths[:, :, np.newaxis] / 5.0 > there.x.values).mean(axis=1)
+    assert np.allclose(there.v, shares, rtol=1e-14)
+    assert tree["network"].t.attrs["units"] == "m mean service times"
+    assert float(tree["diffusion"].mean_stationary.squeeze()) == pytest.approx(np.log(2.0), abs=1e-6)
+
+
+TARGET = changed(
+    TRANSIENT,
+    **{
+        "grid.N": [20, 500],
+        "run.replicas": 4,
+        "run.target_stderr": 0.01,
+        "run.target_quantity": "S_sup",
+        "run.max_replicas": 32,
+    },
+)
+
+
+def test_replicas_are_added_until_the_error_is_small_or_there_are_no_more(tmp_path):
+    run(TARGET, store=tmp_path / "store", engine="serial")
+    tree = sweep.load(tmp_path / "store")
+    counts = tree["cells"].replicas.squeeze()
+    assert (tree["cells"].status == "done").all()
+    assert 4 <= counts.sel(N=500) < counts.sel(N=20) <= 32
+    for N in (20, 500):
+        values = tree["network"].S_sup.sel(N=N).squeeze().dropna("replica").values
+        assert len(values) == counts.sel(N=N)
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        assert error <= 0.01 or len(values) == 32
+
+
+def test_a_precision_ends_with_the_same_replicas_however_it_is_reached(tmp_path):
+    run(TARGET, store=tmp_path / "serial", engine="serial")
+    resumed = tmp_path / "resumed"
+    few = changed(TARGET, **{"run.target_stderr": None, "run.target_quantity": None, "run.max_replicas": None})
+    run(changed(few, **{"grid.N": [20]}), store=resumed, engine="serial")
+    run(changed(TARGET, **{"grid.N": [20]}), store=resumed, engine="serial")
+    run(TARGET, store=resumed, engine="local", workers=2)
+    again = run(TARGET, store=resumed, engine="serial")
+    assert again.replicas_computed == 0
+    assert again.cells_done == again.cells == 2
+    assert contents(resumed) == contents(tmp_path / "serial")
+
+
+def test_errors_are_kept_without_their_paths(tmp_path):
+    run(spec(keep="errors", N=[10], d=[2]), store=tmp_path / "errors", engine="serial")
+    run(spec(N=[10], d=[2]), store=tmp_path / "paths", engine="serial")
+    errors, paths = (sweep.load(tmp_path / name)["network"].dataset for name in ("errors", "paths"))
+    assert set(errors.data_vars) == {"S_sup", "longest", "d_S", "d_P", "V"}
+    for name in errors.data_vars:
+        assert np.array_equal(errors[name], paths[name]), name
+
+
+def test_only_the_chosen_cells_are_run(tmp_path):
+    run(SPEC, store=tmp_path / "store", engine="serial", only={"N": [40], "G": ["deterministic"]})
+    status = sweep.load(tmp_path / "store")["cells"].status
+    assert (status.sel(N=40, G="deterministic") == "done").all()
+    assert int((status == "done").sum()) == 2
+    assert int((status == "pending").sum()) == 10
+
+
+@pytest.mark.parametrize(
+    ("only", "text"),
+    [
+        ({"n": [10]}, r"only must name an axis \(N, d, lam, G\), got 'n'"),
+        ({"N": [11]}, r"only must name values of N in the spec \(10, 40\), got 11"),
+    ],
+)
+def test_cells_that_do_not_exist_cannot_be_chosen(only, text):
+    with pytest.raises(ValueError, match=text):
+        selection(parse_spec(SPEC), only)
+
+
+def test_a_run_that_fails_fast_ends_at_the_first_failure_and_keeps_what_is_done(tmp_path, monkeypatch):
+    tables = copy.deepcopy(TRANSIENT)
+    tables["grid"]["G"] = ["exponential", "deterministic", "erlang(k=2)"]
+    from sweep import work
+
+    def failing(payload, shared):
+        if "deterministic" in payload["limit"].text:
+            raise RuntimeError("no such limit")
+        return solve(payload, shared)
+
+    solve = work.solve_limit
+    monkeypatch.setattr(work, "solve_limit", failing)
+    fast = run(tables, store=tmp_path / "fast", engine="serial", fail_fast=True)
+    slow = run(tables, store=tmp_path / "slow", engine="serial")
+    assert [failure.case.values[-1] for failure in fast.failures] == ["deterministic"]
+    assert [failure.case.values[-1] for failure in slow.failures] == ["deterministic"]
+    assert fast.cells_done < slow.cells_done == 2
+    assert run(tables, store=tmp_path / "fast", engine="serial").cells_done == 2
+    monkeypatch.undo()
+    assert run(tables, store=tmp_path / "fast", engine="serial").cells_done == 3
+    assert Store.open(tmp_path / "fast").failures() == {}

@@ -1,0 +1,193 @@
+"""The studies: which cells a point stands for, and every fault of a spec by name."""
+
+import copy
+import math
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sweep.errors import SpecError
+from sweep.plan import make_plan
+from sweep.reference import EXAMPLES, example, spec_reference
+from sweep.spec import STUDIES, parse_spec
+
+EQUILIBRIUM = {
+    "name": "e",
+    "study": "equilibrium",
+    "seed": 1,
+    "grid": {"N": [20, 50], "d": [2], "lam": [0.5], "G": ["exponential"]},
+    "run": {"horizon": 4.0, "warmup": 1.0, "batches": 3, "replicas": 2, "levels": 4},
+}
+HEAVY = {
+    "name": "h",
+    "study": "heavy-traffic",
+    "seed": 1,
+    "grid": {"N": [20], "m": [25], "b1": [-2.0], "b0": [1.0], "ell": [2], "G": ["exponential"]},
+    "run": {"horizon": 4.0, "times": 5, "replicas": 2, "levels": 4},
+}
+TRANSIENT = {
+    "name": "t",
+    "study": "transient",
+    "seed": 1,
+    "grid": {"N": [20], "d": [1], "lam": [0.5], "G": ["exponential"]},
+    "run": {"horizon": 4.0, "times": 5, "replicas": 2, "levels": 4},
+}
+BY_STUDY = {"equilibrium": EQUILIBRIUM, "heavy-traffic": HEAVY, "transient": TRANSIENT}
+
+
+def changed(tables, **changes):
+    """The tables with dotted keys changed; None takes a key out."""
+    tables = copy.deepcopy(tables)
+    for path, value in changes.items():
+        *above, key = path.split(".")
+        table = tables
+        for name in above:
+            table = table[name]
+        table[key] = value
+        if value is None:
+            del table[key]
+    return tables
+
+
+def faults(tables):
+    with pytest.raises(SpecError) as caught:
+        parse_spec(tables)
+    return caught.value.errors
+
+
+@pytest.mark.parametrize("study", BY_STUDY)
+def test_every_study_reads_back_from_its_toml(study):
+    spec = parse_spec(BY_STUDY[study])
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+
+
+def test_batches_cut_what_the_warm_up_leaves():
+    assert parse_spec(EQUILIBRIUM).edges.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_services_of_infinite_variance_start_invariant_and_are_compared_with_a_start_from_empty():
+    spec = parse_spec(changed(EQUILIBRIUM, **{"grid.G": ["exponential", "lomax(beta=1.5)"], "grid.N": [20]}))
+    starts = [(str(case.cell.G), case.group, str(case.cell.initial)) for case in spec.cells()]
+    assert starts == [
+        ("exponential", "equilibrium", "empty"),
+        ("lomax(beta=1.5)", "equilibrium", "invariant"),
+        ("lomax(beta=1.5)", "equilibrium_from_empty", "empty"),
+    ]
+    given = parse_spec(changed(EQUILIBRIUM, **{"grid.G": ["lomax(beta=1.5)"], "run.initial": "empty"}))
+    assert {(case.group, str(case.cell.initial)) for case in given.cells()} == {("equilibrium", "empty")}
+
+
+def test_an_invariant_state_is_shared_by_all_starts_arrivals_and_sizes():
+    spec = parse_spec(
+        changed(EQUILIBRIUM, **{"grid.G": ["lomax(beta=1.5)"], "run.arrivals": "deterministic"})
+    )
+    assert len({case.key for case in spec.cells()}) == 4
+    assert len({case.limit.key for case in spec.cells()}) == 1
+
+
+def test_critical_networks_have_the_rates_of_their_scale():
+    (case,) = parse_spec(HEAVY).cells()
+    assert math.isclose(case.cell.lam, 1.0 + (-2.0 + 1.0) / 5.0)
+    assert math.isclose(case.cell.lam * case.cell.fraction, 1.0 / 5.0)
+    assert (case.cell.d, case.cell.N, case.values) == (2, 20, (20, 25, -2.0, 1.0, 2, "exponential"))
+
+
+def test_one_network_seen_at_two_scales_makes_two_cells():
+    # λ and p depend on b1/√m and b0/√m alone, and both start empty.
+    first = changed(HEAVY, **{"grid.m": [25], "grid.b1": [-2.0], "grid.b0": [1.0]})
+    second = changed(HEAVY, **{"grid.m": [100], "grid.b1": [-4.0], "grid.b0": [2.0]})
+    (a,), (b,) = parse_spec(first).cells(), parse_spec(second).cells()
+    assert (a.cell.lam, a.cell.fraction) == (b.cell.lam, b.cell.fraction)
+    assert a.key != b.key
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes", "text"),
+    [
+        (EQUILIBRIUM, {"grid.lam": [1.0]}, "lam must be below 1 in equilibrium, got 1.0"),
+        (EQUILIBRIUM, {"run.warmup": 4.0}, "run.warmup must be less than the horizon 4, got 4"),
+        (EQUILIBRIUM, {"run.warmup": -1.0}, "run.warmup must be greater than or equal to 0, got -1.0"),
+        (EQUILIBRIUM, {"run.warmup": None}, "run.warmup must be given, got none"),
+        (EQUILIBRIUM, {"run.batches": 0}, "run.batches must be at least 1, got 0"),
+        (EQUILIBRIUM, {"run.measure": "yes"}, "run.measure must be a valid boolean, got 'yes'"),
+        (EQUILIBRIUM, {"run.times": 5}, "run.times is not a key of the spec"),
+        (
+            EQUILIBRIUM,
+            {"run.arrivals": "profile(0: 1, 1: 0.5)"},
+            "arrivals must be a law of gaps in equilibrium, got profile(0: 1, 1: 0.5)",
+        ),
+        (HEAVY, {"grid.ell": [1]}, "grid.ell must be at least 2, got 1"),
+        (HEAVY, {"grid.b0": [-1.0]}, "b0 must be at least 0 for a network, got -1.0"),
+        (HEAVY, {"grid.G": ["lomax(beta=1.5)"]}, "G must have finite variance in heavy traffic, got lomax(beta=1.5)"),
+        (HEAVY, {"grid.m": [0]}, "grid.m must be at least 1, got 0"),
+        (HEAVY, {"grid.b1": [float("nan")]}, "grid.b1 must be a finite number, got nan"),
+        (HEAVY, {"grid.b1": [-9.0]}, "m must be at least b1² = 81 for a network, got 25"),
+        (HEAVY, {"run.tagged": 21}, "tagged and fixed queues must be at most N = 20, got 21 and 0"),
+        (HEAVY, {"run.initial": "full"}, "initial must be a law of X_0, got 'full'"),
+        (HEAVY, {"run.initial": "stationary", "grid.b1": [-1.0]}, "b1 + b0"),
+        (HEAVY, {"run.positions": [1.0, 0.5]}, "x must be finite, not negative and increase"),
+        (TRANSIENT, {"run.keep": "all"}, "run.keep must be 'paths' or 'errors', got 'all'"),
+        (TRANSIENT, {"run.max_replicas": 9}, "max_replicas must come with target_stderr, got 9 alone"),
+        (TRANSIENT, {"run.target_stderr": 0.1}, "max_replicas must be given with target_stderr"),
+        (
+            TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 1},
+            "max_replicas must be at least replicas = 2, got 1",
+        ),
+        (
+            TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.replicas": 1},
+            "replicas must be at least 2 with target_stderr, got 1",
+        ),
+        (
+            TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.target_quantity": "Y"},
+            "target_quantity must be one of S, D, X, E,",
+        ),
+        (
+            TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.target_quantity": "d_S"},
+            "target_quantity must be one of S, D, X, E,",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_value(tables, changes, text):
+    (line,) = faults(changed(tables, **changes))
+    assert text in line
+
+
+def test_errors_alone_need_little_room():
+    paths = make_plan(parse_spec(TRANSIENT)).stored_bytes
+    errors = make_plan(parse_spec(changed(TRANSIENT, **{"run.keep": "errors"}))).stored_bytes
+    assert errors < paths
+    limit = 5 * (3 * 4 + 3)  # S, S_error and D over levels, X, E and virtual_wait
+    assert errors == 8 * (2 * 2 + limit)  # S_sup and longest
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_specs_of_their_own_name(name):
+    spec = parse_spec(tomllib.loads(example(name)))
+    assert spec.name == name
+    assert make_plan(spec).seconds < 600.0
+
+
+def test_an_unknown_example_is_refused():
+    with pytest.raises(ValueError, match="NAME must be one of quickstart, ages, .*, got 'x'"):
+        example("x")
+
+
+def test_the_example_of_the_quickstart_is_the_one_that_the_demo_runs():
+    root = Path(__file__).parents[1]
+    assert (root / "examples" / "quickstart.toml").read_text(encoding="utf-8") == example("quickstart")
+
+
+def test_the_reference_is_that_of_the_code_and_says_what_every_key_means():
+    text = spec_reference()
+    assert (Path(__file__).parents[1] / "docs" / "spec.md").read_text(encoding="utf-8") == text
+    for study, model in STUDIES.items():
+        part = text.split(f'## study = "{study}"')[1].split("\n## ")[0]
+        for table in model.tables().values():
+            for key, item in table.model_fields.items():
+                assert f"| `{key}` |" in part
+                assert item.description or key == "study", (study, key)

@@ -1,0 +1,245 @@
+"""Sweeps on a cluster that loses nodes, loses workers, or has cells that ruin theirs.
+
+Run by name, in a process of its own: `python -m tests.verification.trial_cluster nodes|kills|poison`. Each
+trial starts a Ray of its own on the loopback interface and ends it, prints what it found, and exits 0 if
+that is as it should be. The tests run them small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import psutil  # type: ignore[import-untyped,unused-ignore]
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+#: N of the cells that end their worker, that raise, and that allocate without bound.
+POISON, RAISING, GREEDY = 17, 117, 217
+
+
+def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Mapping[str, NDArray[Any]]]) -> Arrays:
+    """Simulate as the package does, but for three cells."""
+    from sweep.work import run_replicas as simulate
+
+    for cell, _ in payload["items"]:
+        if cell.N == POISON:
+            os._exit(3)
+        if cell.N == RAISING:
+            raise ArithmeticError(f"no result for N={cell.N}")
+        if cell.N == GREEDY:
+            blocks = []
+            while True:
+                blocks.append(np.ones(2**23))
+    return simulate(payload, shared)
+
+
+def spec(servers: list[int], replicas: int, horizon: float) -> dict[str, Any]:
+    """A sweep of exponential service, whose kernel compiles quickly."""
+    return {
+        "name": "trial",
+        "study": "transient",
+        "seed": 11,
+        "grid": {"N": servers, "d": 2, "lam": 0.9, "G": "exponential"},
+        "run": {"horizon": horizon, "times": 3, "levels": 2, "replicas": replicas},
+    }
+
+
+class Nodes:
+    """A cluster of raylets on this machine, with a token; a context manager that leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="c-", dir="/tmp"))
+        os.environ |= {
+            "HOME": str(self.folder),
+            "PYTHONPATH": os.getcwd(),
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+            "RAY_health_check_period_ms": "500",  # a lost node is noticed sooner
+            "RAY_health_check_failure_threshold": "3",
+        }
+        from ray.cluster_utils import Cluster
+
+        self.cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "include_dashboard": False, "memory": 3_000_000_000},
+        )
+        self.address = str(self.cluster.address)
+
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        family = psutil.Process().children(recursive=True)
+        self.cluster.shutdown()  # type: ignore[no-untyped-call]
+        _, alive = psutil.wait_procs(family, timeout=20.0)
+        for process in alive:
+            process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        print("left behind", len(alive))
+
+    def add(self) -> Any:
+        """Start another raylet of one CPU."""
+        return self.cluster.add_node(num_cpus=1, memory=3_000_000_000)
+
+    def lose(self, node: Any) -> None:
+        """End a raylet as a power cut does."""
+        self.cluster.remove_node(node, allow_graceful=False)
+
+
+def disturbed(what: dict[str, Any], folder: Path, address: str, disturb: Callable[[Path], None]) -> Any:
+    """Run a sweep on the cluster while something happens, then the same undisturbed, and compare."""
+    import sweep
+
+    store = folder / "store"
+    thread = threading.Thread(target=disturb, args=(store,), daemon=True)
+    thread.start()
+    began = time.perf_counter()
+    summary = sweep.run(what, store=store, engine="ray", address=address)
+    print(f"cells done {summary.cells_done} of {summary.cells} in {time.perf_counter() - began:.0f} s")
+    thread.join(60.0)
+    sweep.run(what, store=folder / "alone", engine="local")
+    same = bits(store) == bits(folder / "alone")
+    print("same bits", same)
+    return summary, same
+
+
+def bits(store: Path) -> dict[str, bytes]:
+    """The arrays of the replicas."""
+    with netCDF4.Dataset(store / "results.nc") as file:
+        file.set_auto_mask(False)
+        group = file["network"]
+        return {name: np.asarray(group[name][...]).tobytes() for name in group.variables if name != "G"}
+
+
+def shards(store: Path) -> int:
+    return len(list(store.glob("shards/network*.nc")))
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 240.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def nodes(arguments: argparse.Namespace) -> bool:
+    """A node joins under way and gets work; another one is lost under its tasks."""
+    with Nodes() as cluster:
+        second = cluster.add()
+        what = spec([20_000, 30_000], arguments.replicas, 20.0)
+        hosts: list[int] = []
+
+        def disturb(store: Path) -> None:
+            wait_for(lambda: shards(store) >= 2)
+            cluster.lose(second)
+            third = cluster.add()
+            wait_for(lambda: bool(actors_of(third)))
+            hosts.extend(actors_of(third))
+
+        summary, same = disturbed(what, cluster.folder, cluster.address, disturb)
+        print("actors on the node that joined", len(hosts))
+        print("failed", [failure.case.text for failure in summary.failures])
+        return bool(same and hosts and not summary.failures)
+
+
+def actors_of(node: Any) -> list[int]:
+    """The actors at work under one raylet."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    return [process.pid for process in raylet.children() if executing(process)]
+
+
+def executing(process: psutil.Process) -> bool:
+    try:
+        return "Executor.execute" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def kills(arguments: argparse.Namespace) -> bool:
+    """Workers are killed at random while they execute."""
+    with Nodes() as cluster:
+        cluster.add()
+        what = spec([20_000, 30_000, 40_000], arguments.replicas, 20.0)
+        struck: list[int] = []
+
+        def disturb(store: Path) -> None:
+            rng = random.Random(1)
+            wait_for(lambda: shards(store) >= 1)
+            while len(struck) < arguments.kills and not (store / "finished").exists():
+                family = [p for p in psutil.Process().children(recursive=True) if executing(p)]
+                if family:
+                    victim = rng.choice(family)
+                    victim.kill()
+                    struck.append(victim.pid)
+                time.sleep(rng.uniform(0.5, 2.0))
+
+        summary, same = disturbed(what, cluster.folder, cluster.address, disturb)
+        print("workers killed", len(struck), "failed", [failure.case.text for failure in summary.failures])
+        return bool(same and len(struck) == arguments.kills and not summary.failures)
+
+
+def poison(_: argparse.Namespace) -> bool:
+    """Of 300 cells one ends its worker, one raises, one allocates without bound: these alone fail."""
+    import sweep
+    from sweep.studies.transient import TransientSpec
+
+    with Nodes() as cluster:
+        cluster.add()
+        TransientSpec.REPLICA_TASK = "tests.verification.trial_cluster:run_replicas"
+        began = time.perf_counter()
+        summary = sweep.run(
+            spec(list(range(1, 301)), 1, 5.0),
+            store=cluster.folder / "store",
+            engine="ray",
+            address=cluster.address,
+        )
+        print(f"cells done {summary.cells_done} of {summary.cells} in {time.perf_counter() - began:.0f} s")
+        found = {failure.case.values[0]: failure for failure in summary.failures}
+        for servers, failure in sorted(found.items()):
+            print("failed", servers, failure.attempts, failure.error)
+        return (
+            summary.cells_done == 297
+            and set(found) == {POISON, RAISING, GREEDY}
+            and found[POISON].error.startswith("worker died (")
+            and found[RAISING].error == f"ArithmeticError: no result for N={RAISING}"
+            and "MemoryError" in found[GREEDY].error
+        )
+
+
+TRIALS: Mapping[str, Callable[[argparse.Namespace], bool]] = {
+    "nodes": nodes,
+    "kills": kills,
+    "poison": poison,
+}
+
+
+def main() -> int:
+    """Run one trial; 0 if it went as it should."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trial", choices=TRIALS)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--replicas", type=int, default=400)
+    arguments = parser.parse_args()
+    good = TRIALS[arguments.trial](arguments)
+    print("passed" if good else "failed")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
