@@ -16,7 +16,7 @@ from analysis.tagged import measure_chaos
 if TYPE_CHECKING:
     from rich.table import Table
 
-_LONGEST_LAW = 16  # characters on one line of the table
+_LONGEST_LAW = 18  # characters on one line of the table
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

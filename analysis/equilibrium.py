@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import special
 
+from analysis.equilibrium_bias import LEAST_SHARE
 from analysis.least_squares import Floats
 from analysis.norms import euclidean, p_of_zero
 from analysis.quantities import group_of
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from analysis.quantities import Source
 
-#: Levels taken by default have an invariant S_ℓ above this in some row, and there are at most so many.
-LEAST_SHARE, MOST_LEVELS = 1e-3, 8
+#: Levels taken by default have an invariant S_ℓ above `LEAST_SHARE` in some row; at most so many.
+MOST_LEVELS = 8
 
 _LONG_NAMES = {
     "S": "mean share of queues with length at least ℓ",

@@ -24,6 +24,8 @@ SIGNIFICANT = 0.01
 SEEN = 4.0
 #: Smaller N are left out of the fits: their corrections of higher order show.
 LEAST_N = 30
+#: Nor are levels whose limit is rarer: at such N their bias is no longer a few powers of 1/N.
+LEAST_SHARE = 1e-3
 
 _LONG_NAMES = {
     "constant": "lim N (E S_ℓ^(N)/N − S_ℓ), the C of C + C₂/N",
@@ -79,7 +81,8 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
 
     Notes
     -----
-    Weighted least squares with Student's intervals, `analysis.least_squares`. p-values of several N are
+    Weighted least squares with Student's intervals, `analysis.least_squares`; levels with S_ℓ ≤ 1e-3 in the
+    limit are not fitted. p-values of several N are
     combined by Fisher's method, of several levels by Bonferroni's.
     """
     import xarray as xr
@@ -134,7 +137,8 @@ def _fitted(place: xr.Dataset) -> _Row:
     n = place.freedom.values - place.attrs["control"] + 1.0
     row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
     row |= {"constant_exact": _exact(place, place.attrs["spec"], width), "n": int(place.n.sum())}
-    for k in range(width):
+    seen = np.append(place.invariant.values > LEAST_SHARE, True)
+    for k in np.flatnonzero(seen):
         if len(N) >= 2 and np.isfinite(values[:, k]).all() and (stderr[:, k] > 0.0).all():
             for name, value in _extrapolated(N, values[:, k], stderr[:, k], n).items():
                 row[name][k] = value

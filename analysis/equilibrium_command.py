@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
 
-_LONGEST_LAW = 16  # characters on one line of the table
+_LONGEST_LAW = 18  # characters on one line of the table
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

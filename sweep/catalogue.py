@@ -85,6 +85,31 @@ class Index(Mapping[tuple[str, int], Place]):
             return sum(map(len, parts))
         return sum(max(0, min(part.stop, below) - part.start) for part in parts)
 
+    def pieces(self, key: str, start: int, stop: int) -> Iterator[tuple[int, int, Path, int]]:
+        """Yield (first replica, how many, shard, row of the first) of what is stored of start … stop − 1.
+
+        Each replica comes once, from where `index[key, replica]` finds it.
+
+        Examples
+        --------
+        >>> index = Index()
+        >>> index.add(Path("a.nc"), Entry("network", 1, (("k", 0, 3),)))
+        >>> index.add(Path("b.nc"), Entry("network", 1, (("k", 2, 8),)))
+        >>> [(first, count, path.name, row) for first, count, path, row in index.pieces("k", 1, 6)]
+        [(1, 2, 'a.nc', 1), (3, 3, 'b.nc', 1)]
+        """
+        missing = [range(start, stop)]
+        for first, count, path, row in self._runs.get(key, ()):
+            left = []
+            for part in missing:
+                begin, end = max(part.start, first), min(part.stop, first + count)
+                if begin >= end:
+                    left.append(part)
+                    continue
+                yield begin, end - begin, path, row + begin - first
+                left += [rest for rest in (range(part.start, begin), range(end, part.stop)) if rest]
+            missing = left
+
     def numbers(self, key: str) -> tuple[int, ...]:
         """Return the versions of the numbers that are stored of a key, increasing."""
         return tuple(sorted(self._numbers.get(key, ())))

@@ -1,40 +1,31 @@
-"""The `sweep` command: plan, run, status, export."""
+"""The `sweep` command."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from sweep import __version__
+from sweep import __version__, remote_cli
 from sweep.errors import EngineError, LockError, MismatchError, SpecError, StoreError
-from sweep.progress import duration, print_json, show_bar, show_json
-
-if TYPE_CHECKING:
-    from sweep.driver import Summary
-    from sweep.plan import Plan
-    from sweep.studies.base import SweepSpec
+from sweep.progress import print_json, show_bar, show_json
+from sweep.tables import NAMED, err, out, print_summary, selected, show_plan, size_text
 
 DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
-#: Failed cells that are named one by one.
-_NAMED = 20
-#: Compiled kernels are loaded in the driver, then in each worker.
-_STARTUP_SECONDS = 6.0
 
 app = typer.Typer(
     name="sweep",
     help="Parameter sweeps of the N-server SQ(d) network and its hydrodynamic limit.",
+    epilog="Begin with:\n\nsweep example quickstart\n\nsweep plan quickstart.toml\n\n"
+    "sweep run quickstart.toml --store out/quickstart\n\nsweep report out/quickstart",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-out = Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
 
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.", show_default=False)]
 Only = Annotated[
@@ -62,7 +53,7 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nsweep plan spec.toml --store out/mine")
 def plan(
     spec: SpecFile,
     store: Annotated[Path | None, typer.Option(help="Count only what this store lacks.")] = None,
@@ -71,10 +62,13 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a spec and show cells, replicas, and estimated time, memory and bytes; compute nothing."""
-    _show_plan(spec, store, workers, only, as_json)
+    show_plan(spec, store, workers, only, as_json)
 
 
-@app.command()
+@app.command(
+    epilog="Examples:\n\nsweep run spec.toml --store out/mine --workers 4\n\n"
+    "sweep run spec.toml --store out/mine --only N=1000 --fail-fast"
+)
 def run(
     spec: SpecFile,
     store: Annotated[Path, typer.Option(help="Directory of the store; made if absent.")],
@@ -93,7 +87,7 @@ def run(
     from sweep.spec import read_spec
 
     if dry_run:
-        _show_plan(spec, store, workers, only, as_json)
+        show_plan(spec, store, workers, only, as_json)
         return
     again = f"sweep run {shlex.quote(str(spec))} --store {shlex.quote(str(store))} --engine {engine}"
     again += f" --workers {workers}" if workers else ""
@@ -108,35 +102,50 @@ def run(
                 workers=workers,
                 address=address,
                 progress=show,
-                only=_selected(read_spec(spec), only),
+                only=selected(read_spec(spec), only),
                 fail_fast=fail_fast,
             )
         except KeyboardInterrupt:
             err.print(f"\ninterrupted; what was finished is stored. Resume with:\n  {again}", soft_wrap=True)
             raise
-    _print_summary(summary, as_json)
+    print_summary(summary, as_json)
     if summary.failures:
         raise typer.Exit(SOME_FAILED)
 
 
-@app.command()
-def status(store: StoreDir) -> None:
+@app.command(
+    epilog="Examples:\n\nsweep status out/mine\n\nsweep status /data/mine --address http://HEAD:8265"
+)
+def status(
+    store: Annotated[str, typer.Argument(help="The store's directory, or its path on a head.")],
+    address: Annotated[str | None, typer.Option(help="Dashboard of a cluster's head.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Say how much of a store is done, what failed, and who is writing; works during a run."""
+    if address is not None:
+        remote_cli.show_status(store, address)
+        return
     from sweep.status import store_status
 
     state = store_status(store)
-    out.print(
-        f"{state.name}: {state.done} of {state.cells} cells done, {state.replicas} of {state.wanted} replicas"
-    )
-    for line in state.notes:
-        out.print(line, soft_wrap=True)
-    if state.failed:
-        for text, error in state.failed[:_NAMED]:
+    if as_json:
+        print_json(**dataclasses.asdict(state))
+    else:
+        out.print(
+            f"{state.name}: {state.done} of {state.cells} cells done, "
+            f"{state.replicas} of {state.wanted} replicas"
+        )
+        for line in state.notes:
+            out.print(line, soft_wrap=True)
+        for text, error in state.failed[:NAMED]:
             out.print(f"failed  {text}\n        {error}", soft_wrap=True)
+        if len(state.failed) > NAMED:
+            out.print(f"… and {len(state.failed) - NAMED} more: see `sweep status {store} --json`")
+    if state.failed:
         raise typer.Exit(SOME_FAILED)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nsweep export out/mine mine.nc")
 def export(
     store: StoreDir,
     file: Annotated[Path, typer.Argument(help="NetCDF file to write.", show_default=False)],
@@ -145,10 +154,47 @@ def export(
     from sweep.status import export as export_store
 
     export_store(store, file)
-    out.print(f"wrote {file} ({_size(file.stat().st_size)})", soft_wrap=True)
+    out.print(f"wrote {file} ({size_text(file.stat().st_size)})", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\nsweep doctor --store out/mine\n\nsweep doctor --address http://HEAD:8265")
+def doctor(
+    store: Annotated[Path | None, typer.Option(help="Also look at the place of this store.")] = None,
+    address: Annotated[str | None, typer.Option(help="Look at a Ray cluster instead.")] = None,
+    cluster_file: Annotated[Path | None, typer.Option(help="Look at a file for `ray up` instead.")] = None,
+) -> None:
+    """Look for what makes runs fail or crawl, and say how to mend it."""
+    if address is not None:
+        remote_cli.show_cluster(address)
+    elif cluster_file is not None:
+        remote_cli.show_cluster_file(cluster_file)
+    else:
+        from sweep.doctor import FAIL, examine
+
+        findings = examine(store)
+        for finding in findings:
+            cure = f"\n      cure: {finding.cure}" if finding.cure else ""
+            out.print(f"{finding.level:<5} {finding.name}: {finding.text}{cure}", soft_wrap=True)
+        if any(finding.level == FAIL for finding in findings):
+            raise typer.Exit(TROUBLE)
+
+
+@app.command(epilog="Examples:\n\nsweep report out/mine --figures out/figures")
+def report(
+    store: StoreDir,
+    output: Annotated[Path | None, typer.Option(help="Page to write; report.html in the store.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Directory for the figures as files.")] = None,
+) -> None:
+    """Write one page of HTML: questions, answers with errors, figures, what is inconclusive."""
+    from analysis.report import report as write_report
+
+    out.print(f"wrote {write_report(store, output=output, figures=figures)}", soft_wrap=True)
+
+
+remote_cli.register(app)
+
+
+@app.command(epilog="Examples:\n\nsweep example equilibrium")
 def example(
     name: Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.")] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; NAME.toml by default.")] = None,
@@ -182,111 +228,6 @@ def _root(
 def _fail(error: BaseException, code: int) -> int:
     err.print(f"error: {error}", style="red", soft_wrap=True)
     return code
-
-
-def _selected(spec: SweepSpec, only: list[str] | None) -> dict[str, list[Any]]:
-    """Read `--only AXIS=VALUE` options: values of one axis are alternatives, axes must all hold."""
-    selected: dict[str, list[Any]] = {}
-    for text in only or []:
-        name, sign, value = text.partition("=")
-        if not sign:
-            raise ValueError(f"--only must be AXIS=VALUE, got {text!r}: write --only N=100")
-        known = {str(v): v for v in spec.axis(name)} if name in spec.AXES else {}
-        number = known.get(value, next((v for v in known.values() if _same_number(v, value)), value))
-        selected.setdefault(name, []).append(number)
-    return selected
-
-
-def _same_number(value: Any, text: str) -> bool:
-    try:
-        return not isinstance(value, str) and float(text) == value
-    except ValueError:
-        return False
-
-
-def _show_plan(
-    spec: Path, store: Path | None, workers: int | None, only: list[str] | None, as_json: bool
-) -> None:
-    from sweep.driver import plan_for, selection
-    from sweep.machine import cpus
-    from sweep.spec import read_spec
-    from sweep.store import Store
-
-    checked = read_spec(spec)
-    keeper = Store.open(store) if store is not None and store.exists() else None
-    if keeper is not None:
-        keeper.check_frame(checked.frame())
-    count = workers or cpus()
-    made = plan_for(checked, keeper, count, selection(checked, _selected(checked, only)))
-    if as_json:
-        print_json(
-            cells=made.positions,
-            limits=len(made.missing_limits),
-            replicas=made.missing_replicas,
-            stored=made.needed_replicas - made.missing_replicas,
-            batches=len(made.batches),
-            seconds=made.seconds,
-            workers=count,
-            worker_bytes=made.memory,
-            bytes=made.stored_bytes,
-        )
-    else:
-        out.print(_plan_table(made, count))
-
-
-def _plan_table(plan: Plan, workers: int) -> Table:
-    spec = plan.spec
-    table = Table(title=f"{spec.name} ({spec.study})", show_header=False, title_justify="left")
-    stored = plan.needed_replicas - plan.missing_replicas
-    table.add_row("cells", f"{plan.positions}")
-    table.add_row("limits to solve", f"{len(plan.missing_limits)} of {len(plan.limits)}")
-    table.add_row("replicas", f"{plan.missing_replicas} to compute, {stored} stored")
-    if spec.target is not None:
-        table.add_row(
-            "precision",
-            f"more replicas, up to {spec.target.most} a cell, until the standard error of "
-            f"{spec.target.quantity} is {spec.target.stderr:g}",
-        )
-    table.add_row("batches", f"{len(plan.batches)}")
-    table.add_row("time", f"about {duration(_STARTUP_SECONDS + plan.seconds / workers)} on {workers} workers")
-    table.add_row("memory", f"about {_size(plan.memory)} a worker")
-    table.add_row("arrays", f"{_size(plan.stored_bytes)} before compression")
-    return table
-
-
-def _print_summary(summary: Summary, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            event="end",
-            cells=summary.cells,
-            cells_done=summary.cells_done,
-            replicas=summary.replicas_computed,
-            limits=summary.limits_solved,
-            seconds=summary.seconds,
-            results=str(summary.store / "results.nc"),
-            failed=[{"cell": failure.case.text, "error": failure.error} for failure in summary.failures],
-        )
-        return
-    out.print(
-        f"{summary.cells_done} of {summary.cells} cells done; computed {summary.replicas_computed} replicas "
-        f"and {summary.limits_solved} limits in {duration(summary.seconds)}",
-        soft_wrap=True,
-    )
-    out.print(f"results: {summary.store / 'results.nc'}", soft_wrap=True)
-    for failure in summary.failures[:_NAMED]:
-        err.print(f"failed  {failure.case.text}\n        {failure.error}", style="red", soft_wrap=True)
-    if len(summary.failures) > _NAMED:
-        err.print(
-            f"… and {len(summary.failures) - _NAMED} more: sweep status {summary.store}", soft_wrap=True
-        )
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.age_profile import AgeProfile
 from sweep.cell import Limit
 from sweep.distances import Atoms, PiecewiseLinear, grid_error, level_distances, residual_norm
+from sweep.initial import Lengths
 from sweep.laws import Law
 from sweep.network.simulate import Path
 from sweep.task import Arrays
@@ -23,6 +25,9 @@ _EQUAL, _GEOMETRIC, _YOUNGEST = 768, 256, 1e-6
 _GENERATIONS = 4
 #: Laws with more breakpoints are as good as smooth.
 _FEW = 16
+#: Ages at time 0 go up to where this share of services in equilibrium is older, in so many geometric steps,
+#: with equal ones up to the second age.
+_REST, _OLD, _NEAR = 1e-6, 1024, 16.0
 #: A possible jump is enclosed by two ages this share apart.
 _JUMP = 1e-6
 
@@ -42,7 +47,24 @@ def knots(limit: Limit, snapshots: Floats) -> Floats:
         ratio = (_YOUNGEST / oldest) ** (1.0 / _GEOMETRIC)
         geometric = oldest * np.array([ratio**k for k in range(_GEOMETRIC)])
         grids += [equal, geometric, special, special * (1.0 - _JUMP)]
+    if not (isinstance(limit.initial, Lengths) and limit.initial.ages == "fresh"):
+        grids += _old(limit)
     return np.append(np.unique(np.concatenate(grids)), math.inf)
+
+
+def _old(limit: Limit) -> list[Floats]:
+    """Return ages of jobs that were in service at time 0: as old as services in equilibrium are, or older."""
+    profile = limit.initial if isinstance(limit.initial, AgeProfile) else None
+    given = [] if profile is None else [*profile.ages, *(age for age, _ in profile.atoms)]
+    oldest = max([1.0, *given])
+    while oldest < limit.G.support_end and float(limit.G.integrated_tail(oldest)) > _REST:
+        oldest *= 2.0
+    oldest = min(oldest, limit.G.support_end)
+    near = np.arange(1, _EQUAL + 1) * (min(oldest, _NEAR) / _EQUAL)
+    ratio = (_YOUNGEST / oldest) ** (1.0 / _OLD)
+    far = oldest * np.array([ratio**k for k in range(_OLD)])
+    breakpoints = limit.G.breakpoints if len(limit.G.breakpoints) <= _FEW else ()
+    return [near, far, np.array([age * (1.0 - _JUMP) for age in breakpoints] + [*breakpoints])]
 
 
 def measures(limit: Arrays) -> list[list[PiecewiseLinear]]:

@@ -17,9 +17,11 @@ from sweep.errors import StoreError
 from sweep.layout import Group, Layout
 from sweep.provenance import provenance_text, utc_now
 from sweep.schema import GROUPS, Variable
-from sweep.store import NO_REPLICA, Failure, Place, Store
+from sweep.store import NO_REPLICA, Failure, Index, Store
 
 Array = NDArray[Any]
+#: Consecutive items: position in a slab, row of a shard, how many.
+Piece = tuple[int, int, int]
 
 #: Axes that a limit does not have.
 _NO_LIMIT_AXES = ("N", "m", "replica")
@@ -74,9 +76,7 @@ def _attributes(store: Store, layout: Layout) -> dict[str, str]:
     }
 
 
-def _write_group(
-    file: Any, store: Store, layout: Layout, group: Group, places: Mapping[tuple[str, int], Place]
-) -> None:
+def _write_group(file: Any, store: Store, layout: Layout, group: Group, index: Index) -> None:
     """Fill one group slab by slab, each shard of a slab read once."""
     variables = layout.variables(group.kind)
     target = file.createGroup(group.name)
@@ -87,29 +87,38 @@ def _write_group(
     shape = tuple(len(layout.coordinate(dim)) for dim in group.axes)
     item = sum(8 * math.prod(len(layout.coordinate(dim)) for dim in v.dims) for v in variables.values())
     for slab in _slabs(group.axes, shape, item):
-        wanted: dict[Path, list[tuple[int, int]]] = {}
-        for flat, position in enumerate(product(*(range(part.start, part.stop) for part in slab))):
-            *grid, replica = position if group.replicated else (*position, NO_REPLICA)
-            place = places.get((group.keys.get(tuple(grid), ""), replica))
-            if place is not None:
-                wanted.setdefault(place[0], []).append((flat, place[1]))
+        wanted: dict[Path, list[Piece]] = {}
+        for path, piece in _pieces(layout, group, index, slab):
+            wanted.setdefault(path, []).append(piece)
         if wanted:
             _fill(target, store, wanted, slab)
 
 
-def _fill(
-    target: Any, store: Store, wanted: Mapping[Path, Sequence[tuple[int, int]]], slab: tuple[slice, ...]
-) -> None:
-    """Fill a slab with (position in it, row of the shard) pairs of each shard."""
+def _pieces(
+    layout: Layout, group: Group, index: Index, slab: tuple[slice, ...]
+) -> Iterator[tuple[Path, Piece]]:
+    """Yield what is stored of a slab; replicas that a cell is not asked for are left out."""
+    *grid, last = slab if group.replicated else (*slab, slice(NO_REPLICA, NO_REPLICA + 1))
+    width = last.stop - last.start
+    for number, position in enumerate(product(*(range(part.start, part.stop) for part in grid))):
+        key = group.keys.get(position)
+        if key is None:
+            continue
+        stop = min(last.stop, layout.wanted(key)) if group.replicated else last.stop
+        for first, count, path, row in index.pieces(key, last.start, stop):
+            yield path, (number * width + first - last.start, row, count)
+
+
+def _fill(target: Any, store: Store, wanted: Mapping[Path, Sequence[Piece]], slab: tuple[slice, ...]) -> None:
+    """Fill a slab with pieces of each shard."""
     sizes = tuple(part.stop - part.start for part in slab)
     blocks = {
         name: np.full((math.prod(sizes), *variable.shape[len(slab) :]), np.nan, variable.dtype)
         for name, variable in target.variables.items()
         if name not in target.dimensions
     }
-    for path, pairs in wanted.items():
+    for path, pieces in wanted.items():
         shard = store.load_shard(path)
-        to, rows = np.array(pairs).T
         for name, block in blocks.items():
             values = shard.arrays.get(name)
             if values is None:
@@ -119,7 +128,8 @@ def _fill(
                     f"shard {path} holds {name} of shape {values.shape[1:]} an item, the spec asks for "
                     f"{block.shape[1:]}: give a new --store"
                 )
-            block[to] = values[rows]
+            for to, row, count in pieces:
+                block[to : to + count] = values[row : row + count]
     for name, block in blocks.items():
         target[name][slab] = block.reshape(*sizes, *block.shape[1:])
 
@@ -141,9 +151,7 @@ def _slabs(dims: tuple[str, ...], shape: tuple[int, ...], item_bytes: int) -> It
         yield tuple(slice(a, min(a + n, size)) for a, n, size in zip(corner, steps, shape, strict=True))
 
 
-def _write_cells(
-    file: Any, store: Store, layout: Layout, places: Mapping[str, Mapping[tuple[str, int], Place]]
-) -> None:
+def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[str, Index]) -> None:
     """Say of each cell what became of it; positions without a cell have an empty status."""
     target = file.createGroup("cells")
     axes = tuple(layout.axes)
@@ -157,7 +165,7 @@ def _write_cells(
         "error": np.full(shape, "", dtype=object),
     }
     for position, cells in layout.cells.items():
-        stored = [stored_replicas(places[kind], key, layout.wanted(key)) for kind, key in cells]
+        stored = [places[kind].count(key, below=layout.wanted(key)) for kind, key in cells]
         failed = [failures[key] for _, key in cells if key in failures]
         done = all(count == layout.wanted(key) for count, (_, key) in zip(stored, cells, strict=True))
         values["replicas"][position] = min(stored)
@@ -167,11 +175,6 @@ def _write_cells(
             values["error"][position] = failed[0].error
     for name, array in values.items():
         _create(target, name, GROUPS["cells"][name], axes)[...] = array
-
-
-def stored_replicas(places: Mapping[tuple[str, int], Place], key: str, wanted: int) -> int:
-    """Count the replicas of a cell that are stored, of the first `wanted`."""
-    return sum((key, replica) in places for replica in range(wanted))
 
 
 def _unfinished(failed: Sequence[Failure]) -> str:

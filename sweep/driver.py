@@ -193,7 +193,13 @@ def wanted_replicas(spec: SweepSpec, store: Store, case: Case) -> int:
     dims = GROUPS[spec.REPLICA_KIND][target.quantity].dims
     if "batch" in dims:  # a mean over the run is what is wanted
         values = _mean(np.moveaxis(values, 1 + dims.index("batch"), -1))
-    return replicas_needed(values, target=target.stderr, replicas=least, max_replicas=target.most)
+    return replicas_needed(
+        values,
+        target=target.stderr,
+        replicas=least,
+        max_replicas=target.most,
+        relative=target.relative,
+    )
 
 
 def _mean(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -256,8 +262,8 @@ class _Driver:
         stored = self.store.index(self.plan.spec.REPLICA_KIND)
         positions: dict[tuple[Any, ...], bool] = {}
         for case in self.plan.cells:
-            wanted = range(self._wanted[case.key])
-            done = all((case.key, number) in stored for number in wanted)
+            wanted = self._wanted[case.key]
+            done = stored.count(case.key, below=wanted) == wanted
             positions[case.values] = positions.get(case.values, True) and done
         return Summary(
             store=self.store.path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -84,9 +85,13 @@ class StoreLock:
         self.release()
 
     def release(self) -> None:
-        """Remove the lock file if it is still this object's own; a forked child leaves it to its parent."""
-        if self._pid == os.getpid() and _read(self.file) == self._content:
-            self.file.unlink(missing_ok=True)
+        """Remove the lock file if it is still this object's own; a forked child leaves it to its parent.
+
+        Where nothing can be removed any more, the next writer takes over the lock of an owner that is gone.
+        """
+        with contextlib.suppress(OSError):
+            if self._pid == os.getpid() and _read(self.file) == self._content:
+                self.file.unlink(missing_ok=True)
         self._content, self._pid = b"", 0
 
 

@@ -14,7 +14,9 @@ _LEAST_GROWTH = 0.25
 _MOST_GROWTH = 1.0
 
 
-def replicas_needed(values: ArrayLike, *, target: float, replicas: int, max_replicas: int) -> int:
+def replicas_needed(
+    values: ArrayLike, *, target: float, replicas: int, max_replicas: int, relative: bool = False
+) -> int:
     """Return how many replicas a cell needs in all, as far as its first ones tell.
 
     The cell begins with n₀ = `replicas`. After a stage of n replicas it is finished if the standard error of
@@ -38,6 +40,8 @@ def replicas_needed(values: ArrayLike, *, target: float, replicas: int, max_repl
         Replicas to begin with, ≥ 2.
     max_replicas
         Replicas at most.
+    relative
+        Whether the target is a share of the absolute mean of the stage; an entry of mean 0 never reaches it.
 
     Returns
     -------
@@ -67,7 +71,7 @@ def replicas_needed(values: ArrayLike, *, target: float, replicas: int, max_repl
         raise ValueError(f"values must have one entry a replica, got the single number {array}")
     wanted = replicas
     while wanted <= len(array) and wanted < max_replicas:
-        error = _largest_error(array[:wanted])
+        error = _largest_error(array[:wanted], relative)
         if error <= target:
             break
         wanted = min(_next_stage(wanted, error, target), max_replicas)
@@ -123,9 +127,18 @@ def check_precision(*, target: float, replicas: int, max_replicas: int) -> None:
         raise ValueError(f"max_replicas must be at least replicas = {replicas}, got {max_replicas}")
 
 
-def _largest_error(values: np.ndarray) -> float:
+def _largest_error(values: np.ndarray, relative: bool) -> float:
     columns = values.reshape(len(values), -1)
-    return max((standard_error(columns[:, column]) for column in range(columns.shape[1])), default=0.0)
+    errors = (_error(columns[:, column], relative) for column in range(columns.shape[1]))
+    return max(errors, default=0.0)
+
+
+def _error(values: np.ndarray, relative: bool) -> float:
+    error = standard_error(values)
+    if not relative or error == 0.0 or error == math.inf:
+        return error
+    mean = abs(math.fsum(values.tolist()) / len(values))
+    return error / mean if mean > 0.0 else math.inf
 
 
 def _next_stage(count: int, error: float, target: float) -> int:

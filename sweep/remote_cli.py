@@ -35,8 +35,8 @@ Remote = Annotated[str, typer.Argument(help="The store's path on the head, or a 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (submit, logs, cancel, fetch):
-        app.command()(command)
+    for command, example in _EXAMPLES.items():
+        app.command(epilog=f"Example:\n\n{example}")(command)
 
 
 def submit(
@@ -229,3 +229,11 @@ def _reporter() -> Callable[[int, int], None]:
             err.print(f"{done / 1e6:.1f} of {total / 1e6:.1f} MB here", soft_wrap=True)
 
     return tell
+
+
+_EXAMPLES = {
+    submit: "sweep submit spec.toml --address http://HEAD:8265 --store /data/mine",
+    logs: "sweep logs /data/mine --address http://HEAD:8265 --follow",
+    cancel: "sweep cancel /data/mine --address http://HEAD:8265",
+    fetch: "sweep fetch /data/mine --address http://HEAD:8265 --to mine",
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.cube import consolidate, stored_replicas
+from sweep.cube import consolidate
 from sweep.layout import Layout
 from sweep.store import Store
 
@@ -38,7 +38,7 @@ def store_status(path: str | Path) -> Status:
     failures = store.failures()
     done, replicas, wanted, failed = 0, 0, 0, []
     for cells in layout.cells.values():
-        stored = [stored_replicas(places[kind], key, layout.wanted(key)) for kind, key in cells]
+        stored = [places[kind].count(key, below=layout.wanted(key)) for kind, key in cells]
         asked = [layout.wanted(key) for _, key in cells]
         done += stored == asked
         replicas += sum(stored)

@@ -194,6 +194,7 @@ class Store:
                 yield
             finally:
                 self._writing = False
+                self._indices.clear()
                 self._catalogue.save()
 
     def lock_owner(self) -> str | None:
@@ -286,14 +287,17 @@ class Store:
     def index(self, kind: str) -> Index:
         """Return in which shard and row each stored (key, replica) lies; replica is −1 for items without one.
 
-        Only complete shards whose bytes are as written count; the others are in `damaged`.
+        Only complete shards whose bytes are as written count; the others are in `damaged`. To the holder of
+        the lock, to whose shards nobody else adds, this is one index that grows with what it writes.
         """
+        if self._writing and kind in self._indices:
+            return self._indices[kind]
         index = Index()
         for path, entry in self._catalogue.scan().items():
             if isinstance(entry, Entry) and entry.kind == kind:
                 index.add(path, entry, self._aliases)
-        self._indices[kind] = index
         if self._writing:
+            self._indices[kind] = index
             self._catalogue.save()
         return index
 
@@ -312,9 +316,7 @@ class Store:
         StoreError
             Nothing is stored of it.
         """
-        index = self._indices.get(kind) if self._writing else None  # nobody else adds anything meanwhile
-        if index is None or not index.count(key):
-            index = self.index(kind)
+        index = self.index(kind)
         replicas = index.replicas(key)
         if not replicas:
             raise StoreError(f"store {self.path} holds no {kind} results of {key}: run the sweep first")
@@ -340,6 +342,7 @@ class Store:
             return decode(path.name, path.read_bytes())
         except (OSError, DamageError) as error:
             self._catalogue.forget(path)
+            self._indices.clear()
             raise StoreError(
                 f"shard {path} cannot be read ({error}): run the sweep again to redo it"
             ) from error
@@ -353,6 +356,7 @@ class Store:
                 target.parent.mkdir(exist_ok=True)
                 os.replace(path, target)
             moved.append((target, reason))
+        self._indices.clear()
         return moved
 
     def record_failure(

@@ -23,6 +23,8 @@ from tests.engine_sources import wait_for
 
 #: Options of `ray start` that each need a port of their own.
 _PORTS = ("port", "dashboard-port", "dashboard-agent-listen-port", "ray-client-server-port")
+#: Becomes the command in its arguments, which then gets SIGTERM when this process ends, whatever the cause.
+_TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def free_ports(count: int) -> list[int]:
@@ -59,11 +61,11 @@ class Head:
             **({} if token is None else {"RAY_AUTH_TOKEN": token}),
         }
         options = [f"--{name}={port}" for name, port in ports.items()]
-        options += [f"--temp-dir={self.folder}/r", "--num-cpus=2", f"--memory={memory}"]
+        options += ["--head", "--block", f"--temp-dir={self.folder}/r", "--num-cpus=2", f"--memory={memory}"]
         options += ["--object-store-memory=200000000", "--dashboard-host=127.0.0.1", "--disable-usage-stats"]
         with open(self.folder / "log", "wb") as log:
             self.process = subprocess.Popen(
-                [Path(sys.executable).with_name("ray"), "start", "--head", "--block", *options],
+                [sys.executable, "-c", _TIED, str(Path(sys.executable).with_name("ray")), "start", *options],
                 env=environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

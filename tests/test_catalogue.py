@@ -66,6 +66,13 @@ def test_an_index_is_the_mapping_of_its_items(shards: list[list[tuple[str, int]]
         assert index.replicas(key) == replicas
         assert index.count(key) == len(replicas)
         assert index.count(key, below=below) == sum(replica < below for replica in replicas)
+        found = [
+            ((key, first + i), (path, row + i))
+            for first, count, path, row in index.pieces(key, 0, below)
+            for i in range(count)
+        ]
+        assert sorted(found) == sorted((item, plain[item]) for item in plain if item in dict(found))
+        assert sorted(r for (_, r), _ in found) == [r for r in replicas if 0 <= r < below]
     assert ("3" * 32, 0) not in index
 
 

@@ -1,5 +1,6 @@
 """The command: what it prints, and with which code it ends."""
 
+import json
 import os
 import subprocess
 import sys
@@ -150,3 +151,60 @@ def test_a_misused_command_ends_with_2(arguments):
     ended = command(*arguments)
     assert ended.returncode == 2
     assert "Traceback" not in ended.stderr
+
+
+def test_an_example_is_written_once_and_is_a_spec(tmp_path):
+    listed = command("example")
+    assert "quickstart" in listed.stdout
+    file = tmp_path / "mine.toml"
+    assert command("example", "equilibrium", "--output", file).returncode == 0
+    assert command("plan", file).returncode == 0
+    again = command("example", "equilibrium", "--output", file)
+    assert again.returncode == 2
+    assert f"{file} exists: give another --output" in again.stderr
+    unknown = command("example", "nothing")
+    assert unknown.returncode == 2
+    assert "NAME must be one of quickstart" in unknown.stderr
+
+
+def test_progress_and_plans_are_read_by_programs(tmp_path):
+    path = toml(tmp_path, **SMALL)
+    planned = json.loads(command("run", path, "--store", tmp_path / "s", "--dry-run", "--json").stdout)
+    assert (planned["cells"], planned["replicas"], planned["limits"]) == (1, 2, 1)
+    assert not (tmp_path / "s").exists()
+    ended = command("run", path, "--store", tmp_path / "s", "--engine", "serial", "--json")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {line["event"] for line in lines[:-1]} == {"progress"}
+    assert lines[-2]["replicas_done"] == 2
+    assert (lines[-1]["event"], lines[-1]["cells_done"], lines[-1]["failed"]) == ("end", 1, [])
+    state = json.loads(command("status", tmp_path / "s", "--json").stdout)
+    assert (state["done"], state["cells"], state["replicas"]) == (1, 1, 2)
+
+
+def test_only_the_chosen_cells_are_planned_and_unknown_ones_are_refused(tmp_path):
+    path = toml(tmp_path, N=[10, 40], d=[2], replicas=2, G=["exponential"])
+    one = command("plan", path, "--only", "N=40", "--json")
+    assert json.loads(one.stdout)["replicas"] == 2
+    for choice, text in (
+        ("N=41", "only must name values of N in the spec (10, 40), got '41'"),
+        ("n=10", "only must name an axis (N, d, lam, G), got 'n'"),
+        ("N", "--only must be AXIS=VALUE, got 'N'"),
+    ):
+        refused = command("plan", path, "--only", choice)
+        assert refused.returncode == 2
+        assert text in refused.stderr
+
+
+def test_the_doctor_looks_at_this_machine(tmp_path):
+    ended = command("doctor", "--store", tmp_path / "store")
+    assert ended.returncode == 0, ended.stdout
+    for name in ("versions", "CPUs", "memory", "workers"):
+        assert name in ended.stdout
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("name", ["plan", "run", "status", "export", "doctor", "report", "example", "submit"])
+def test_the_help_of_a_command_shows_an_example_and_fits_80_columns(name):
+    shown = command(name, "--help").stdout
+    assert f"sweep {name} " in shown.split("Example")[-1]
+    assert max(map(len, shown.splitlines())) <= 80

@@ -79,3 +79,12 @@ def test_a_task_that_allocates_without_bound_ends_alone() -> None:
 
 def test_a_node_tells_its_python() -> None:
     assert node_facts()["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_the_address_of_a_dashboard_is_told_from_that_of_a_cluster() -> None:
+    code = "from sweep.engines import make_engine; make_engine('ray', 1, address='http://127.0.0.1:8265')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (
+        "EngineError: Ray cannot be reached at 'http://127.0.0.1:8265': it is no address of Ray but one of "
+        "its dashboard, which `sweep submit` takes" in done.stderr
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import psutil  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 #: Trials and their size here; by name they are run larger.
@@ -15,6 +16,14 @@ TRIALS = {"nodes": ["--replicas", "120"], "kills": ["--replicas", "120", "--kill
 @pytest.mark.parametrize("trial", TRIALS)
 def test_a_sweep_survives(trial: str) -> None:
     command = [sys.executable, "-m", "tests.verification.trial_cluster", trial, *TRIALS[trial]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400.0, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert "left behind 0" in done.stdout.splitlines()
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        said, _ = child.communicate(timeout=600.0)
+    finally:
+        if child.poll() is None:
+            family = psutil.Process(child.pid).children(recursive=True)
+            for process in (psutil.Process(child.pid), *family):
+                process.kill()
+            child.wait()
+    assert child.returncode == 0, said
+    assert "left behind 0" in said.splitlines()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import psutil
 import pytest
@@ -65,6 +66,21 @@ def test_the_lock_is_gone_after_the_block_even_after_an_error(tmp_path):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
     assert lock_owner(tmp_path) is None
+
+
+def test_a_lock_that_cannot_be_removed_hides_no_error_and_is_succeeded(tmp_path, monkeypatch):
+    def read_only(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    lock = StoreLock(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sweep.lock._read", read_only)
+        with pytest.raises(KeyError), lock:
+            raise KeyError
+    owner = json.loads((tmp_path / "lock").read_text())
+    (tmp_path / "lock").write_text(json.dumps(owner | {"pid": dead_pid()}))
+    with lock:
+        assert json.loads(lock.file.read_text())["pid"] == os.getpid()
 
 
 def test_a_lock_of_a_live_process_is_refused_and_its_owner_named(tmp_path, holder):
@@ -225,6 +241,9 @@ def test_the_lock_is_never_seen_empty(tmp_path):
     for _ in range(200):
         with StoreLock(tmp_path):
             pass
+    with StoreLock(tmp_path):
+        while not seen:  # however busy the machine is, the watcher gets to see one
+            time.sleep(0.001)
     stop.set()
     watcher.join()
     assert seen == {b"}"}

@@ -34,39 +34,32 @@ class Queue:
     def __init__(self, cell: Cell, jobs: int, present: int = 0) -> None:
         supply = Supply(cell, 3, 1, jobs + 64)
         busy = supply.initial_services(min(present, 1))
-        used = np.array([supply.draws.gaps.size, supply.draws.services.size])
         gaps = np.empty(jobs)
         supply._fill_gaps(gaps)
         services = np.append(busy, np.empty(jobs + present - busy.size))
         supply._services(services[busy.size :])
-        assert used.size == 2
         arrivals = np.zeros(present).tolist()
         now = 0.0
         for gap in gaps.tolist():
             now += gap * (1.0 / (cell.lam * cell.N))
             arrivals.append(now)
-        self.arrivals, self.began, self.left = np.array(arrivals), np.zeros(0), np.zeros(0)
         began, left, free = [], [], 0.0
         for arrival, service in zip(arrivals, services.tolist(), strict=True):
             began.append(max(arrival, free))
             free = began[-1] + service
             left.append(free)
-        self.began, self.left, self.present = np.array(began), np.array(left), present
+        self.arrivals, self.began, self.left = np.array(arrivals), np.array(began), np.array(left)
+        self.present = present
 
-    def average(self, level: int, start: float, end: float) -> float:
-        """Time average of 1{length ≥ ℓ}: job k makes the length ℓ until job k + 1 − ℓ has left before it."""
-        ahead = np.append(np.full(level - 1, np.inf), self.left[: self.left.size - level + 1])
-        del ahead
-        events = sorted([(t, 1) for t in self.arrivals] + [(t, -1) for t in self.left])
-        total, length, before = 0.0, 0, start
-        for time, step in events:
-            if time >= end:
-                break
-            if time > start:
-                total += (length >= level) * (time - before)
-                before = time
-            length += step
-        return (total + (length >= level) * (end - before)) / (end - start)
+    def averages(self, start: float, end: float, levels: int) -> Floats:
+        """Time averages of 1{length ≥ ℓ} for ℓ = 1 … `levels`."""
+        times = np.append(self.arrivals, self.left)
+        order = np.argsort(times, kind="stable")
+        steps = np.repeat([1, -1], [self.arrivals.size, self.left.size])[order]
+        edges = np.clip(np.concatenate([[start], times[order], [end]]), start, end)
+        length = np.append(0, np.cumsum(steps))
+        lasting = np.diff(edges)
+        return np.array([lasting[length >= level].sum() for level in range(1, levels + 1)]) / (end - start)
 
 
 @pytest.mark.parametrize("initial", ["empty", "lengths(3: 1)"])
@@ -81,10 +74,9 @@ def test_one_queue_follows_the_recursion_of_lindley(G: str, initial: str) -> Non
     arrays = path.arrays(AGES)
     for k in range(1, times.size):
         start, end = times[k - 1], times[k]
-        exact = [queue.average(level, start, end) for level in range(1, 9)]
-        np.testing.assert_allclose(arrays["S_average"][k], exact, rtol=0, atol=1e-12)
-        many = sum(queue.average(level, start, end) for level in range(1, 60))
-        assert arrays["X_average"][k] == pytest.approx(many, abs=1e-11)
+        exact = queue.averages(start, end, 200)
+        np.testing.assert_allclose(arrays["S_average"][k], exact[:8], rtol=0, atol=1e-12)
+        assert arrays["X_average"][k] == pytest.approx(exact.sum(), abs=1e-11)
         jobs = (queue.left > start) & (queue.left <= end)
         jobs[: queue.present] = False
         if jobs.any():
@@ -110,32 +102,23 @@ def test_one_queue_follows_the_recursion_of_lindley(G: str, initial: str) -> Non
     N=st.sampled_from([1, 3, 20, 300]),
     d=st.integers(1, 3),
     G=st.sampled_from(LAWS),
-    present=st.sampled_from(["empty", "lengths(2: 1)"]),
 )
-def test_times_in_system_sum_to_the_integral_of_the_number_of_jobs(
-    N: int, d: int, G: str, present: str
-) -> None:
-    """Arrivals end at time 5 and all jobs leave: Σ times in system = ∫ X and Σ waits = ∫ (X − S_1), exactly.
-
-    Jobs that were there at time 0 are not measured: from other starts the sums are smaller.
-    """
-    cell = Cell(N=N, d=d, lam=0.9, G=G, arrivals="profile(0: 1, 5: 0)", initial=present)
-    times = np.array([2.0, 5.0, 1e4, 1e8])
+def test_times_in_system_sum_to_the_integral_of_the_number_of_jobs(N: int, d: int, G: str) -> None:
+    """Arrivals end at time 5 and all jobs leave: Σ times in system = ∫ X, Σ waits = ∫ (X − S_1), exactly."""
+    cell = Cell(N=N, d=d, lam=0.9, G=G, arrivals="profile(0: 1, 5: 0)")
+    times = np.array([2.0, 5.0, 60.0, 400.0])
     arrays = run(cell, times, levels=None).arrays(AGES)
-    assert arrays["X"][-1] == 0.0 or G.startswith("lomax")
-    length = np.diff(times, prepend=0.0)
-    # Jobs that leave in an interval, those of time 0 left out.
-    left = np.diff(arrays["D"][:, 0], prepend=0.0)
-    if present != "empty":
-        assert (np.nan_to_num(arrays["time_in_system"]) >= 0.0).all()
+    assert arrays["X"][-1] == 0.0 or "gamma" in G or "lomax" in G
+    if arrays["X"][-1] > 0.0:
         return
+    length = np.diff(times, prepend=0.0)
+    left = np.diff(arrays["D"][:, 0], prepend=0.0)
     for name, jobs in (
         ("time_in_system", arrays["X_average"]),
         ("waiting_time", arrays["X_average"] - arrays["S_average"][:, 0]),
     ):
-        measured = (np.nan_to_num(arrays[name]) * left).sum()
-        if arrays["X"][-1] == 0.0:
-            assert measured == pytest.approx((jobs * length).sum(), rel=1e-6, abs=1e-9)
+        measured, integral = (np.nan_to_num(arrays[name]) * left).sum(), (jobs * length).sum()
+        assert measured == pytest.approx(integral, rel=1e-11, abs=1e-11)
 
 
 @settings(max_examples=30, deadline=None)
@@ -148,7 +131,7 @@ def test_times_in_system_sum_to_the_integral_of_the_number_of_jobs(
 )
 def test_averages_add_up_and_change_nothing(N: int, G: str, d: int, block: int, levels: int | None) -> None:
     """A coarse average is the mean of fine ones; asking, and buffers, leave the path as it is."""
-    cell = Cell(N=N, d=d, lam=1.2, G=G, initial="invariant" if G == "none" else "lengths(3: 1)")
+    cell = Cell(N=N, d=d, lam=1.2, G=G, initial="lengths(3: 1)")
     fine, coarse = np.linspace(0.0, 6.0, 37)[1:], np.array([1.0, 3.0, 6.0])
     both = [run(cell, times, levels=30) for times in (fine, coarse)]
     for name in ("S_average", "X_average"):
@@ -187,7 +170,12 @@ def test_the_age_of_arrivals_counts_from_before_time_0() -> None:
 
 def test_simulate_labels_what_is_asked_for() -> None:
     arguments: dict[str, Any] = {
-        "N": 50, "d": 2, "lam": 0.9, "G": "erlang(k=2)", "times": [0.0, 2.0, 5.0], "seed": 1
+        "N": 50,
+        "d": 2,
+        "lam": 0.9,
+        "G": "erlang(k=2)",
+        "times": [0.0, 2.0, 5.0],
+        "seed": 1,
     }
     plain = simulate(**arguments)
     assert {"S", "D", "X", "E", "R_E", "longest"} == set(plain)
@@ -205,5 +193,5 @@ def test_room_for_jobs_grows() -> None:
     cell = Cell(N=2, d=2, lam=30.0, G="exponential")
     arrays = run(cell, [10.0, 20.0]).arrays(AGES)
     assert arrays["X"][-1] > 200
-    assert (arrays["waiting_time"] > 3.0).all()
+    assert (arrays["waiting_time"] > 1.0).all()
     assert state.make_jobs(np.zeros(2, dtype=np.int32), 2, 18).arrived.size == 18

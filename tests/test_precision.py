@@ -116,3 +116,13 @@ def test_values_without_replicas_are_refused() -> None:
         replicas_needed(1.0, target=1.0, replicas=4, max_replicas=8)
     with pytest.raises(ValueError, match="values must hold at least two replicas, got 1"):
         standard_error([1.0])
+
+
+def test_a_relative_target_is_a_share_of_the_mean() -> None:
+    values = 100.0 + np.random.default_rng(3).normal(size=64)
+    rule = {"replicas": 4, "max_replicas": 64}
+    absolute = replicas_needed(values, target=0.25, **rule)
+    assert replicas_needed(values, target=0.25, relative=True, **rule) == 4
+    # The mean is 100 to within the error, so a hundredth of the target is the same rule.
+    assert abs(replicas_needed(values, target=0.0025, relative=True, **rule) - absolute) <= 1
+    assert replicas_needed([1.0, -1.0] * 4, target=0.25, relative=True, replicas=4, max_replicas=8) == 8

@@ -399,12 +399,20 @@ def script(text, *arguments, **options):
     )
 
 
+def wait_for_shards(store, count):
+    """Wait at most ten seconds for so many shards."""
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end and len(list(store.path.glob("shards/[!.]*.nc"))) < count:
+        time.sleep(0.001)
+
+
 def test_a_writer_killed_at_any_moment_leaves_only_whole_shards(store):
     """50 writers killed at random moments; some in the middle of a shard, none of which is ever indexed."""
     random_, interrupted, last = random.Random(3), 0, 0
     with script(WRITER, store.path, 50) as process:
         for line in process.stdout:
-            time.sleep(random_.uniform(0.0, 0.04))
+            wait_for_shards(store, last // 40 + random_.randrange(4))
+            time.sleep(random_.uniform(0.0, 0.01))
             os.kill(int(line), signal.SIGKILL)
             time.sleep(0.002)
             stored = store.index("network")

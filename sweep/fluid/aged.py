@@ -131,7 +131,7 @@ class EquilibriumStart(Start):
         return np.asarray((tails[:-1] - tails[1:]) * mean)
 
     def waits_beyond(self, levels: int) -> float:  # noqa: ARG002
-        """Some jobs take for ever on average if the services have infinite variance, at any time."""
+        """Return inf for services of infinite variance: some jobs then take for ever on average."""
         return 0.0 if self.law.variance < math.inf else math.inf
 
     @property

@@ -210,7 +210,8 @@ def arrive(
     top = counts.arrivals.shape[1] - 1
     limit = top if rules.widen else 1 << 62
     bin_now, longest = np.uint64(clock.place[BIN]), clock.place[LONGEST]
-    edge, target, reason = bins.edges[bin_now], gap * choices, DONE
+    edge, row = bins.edges[bin_now], counts.arrivals[bin_now]
+    target, reason = gap * choices, DONE
     if service > enough:
         return NEEDS_SERVICES
     while gap < last:
@@ -248,9 +249,9 @@ def arrive(
         while edge < arrival:
             counts.last[bin_now], counts.longest[bin_now] = now, longest
             bin_now += _ONE
-            edge = bins.edges[bin_now]
+            edge, row = bins.edges[bin_now], counts.arrivals[bin_now]
         level = np.uint64(min(length, top))
-        counts.arrivals[bin_now, level] += 1
+        row[level] += 1
         if sums is not None:
             sums.arrivals[bin_now, level] += edge - arrival
         longest = max(longest, length + 1)

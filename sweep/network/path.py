@@ -41,7 +41,7 @@ class Path:
         return int(self.arrivals.shape[1]) - 1
 
     def arrays(self, ages: Floats) -> dict[str, NDArray[Any]]:
-        """Return S, D, X, E, R_E, longest, averages and, with snapshots, nu_cdf on `ages`, the last one inf."""
+        """Return S, D, X, E, R_E, longest, averages and, with snapshots, nu_cdf on `ages` up to inf."""
         levels, N = self.levels, self.lengths0.size
         longer = tails(self.lengths0, levels) + self.arrivals[:, :levels] - self.departures[:, :levels]
         total, gone = self.arrivals.sum(axis=1), self.departures.sum(axis=1)

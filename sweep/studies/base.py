@@ -87,6 +87,9 @@ class RunTable(Table):
     target_quantity: str | None = Field(
         default=None, description="variable of a replica that target_stderr is about"
     )
+    target_relative: Annotated[bool, Strict()] = Field(
+        default=False, description="whether target_stderr is a share of the mean"
+    )
     max_replicas: Annotated[int, whole("max_replicas", most=MOST_REPLICAS)] | None = Field(
         default=None, description="most replicas that target_stderr may ask of a cell"
     )
@@ -100,8 +103,8 @@ class RunTable(Table):
     @model_validator(mode="after")
     def _a_precision_has_its_most(self) -> RunTable:
         if self.target_stderr is None:
-            for name in ("target_quantity", "max_replicas"):
-                if getattr(self, name) is not None:
+            for name in ("target_quantity", "target_relative", "max_replicas"):
+                if getattr(self, name):
                     raise ValueError(
                         f"{name} must come with target_stderr, got {getattr(self, name)!r} alone"
                     )
@@ -153,6 +156,7 @@ class Target:
 
     stderr: float
     quantity: str
+    relative: bool
     most: int
 
 
@@ -268,7 +272,8 @@ class SweepSpec(Table):
         run = self.run
         if run.target_stderr is None:
             return None
-        return Target(run.target_stderr, run.target_quantity or self.TARGET, run.max_replicas)
+        quantity = run.target_quantity or self.TARGET
+        return Target(run.target_stderr, quantity, run.target_relative, run.max_replicas)
 
     @cached_property
     def most_replicas(self) -> int:
@@ -278,8 +283,9 @@ class SweepSpec(Table):
     def frame(self) -> dict[str, Any]:
         """Return what may never change in a store, as plain JSON values."""
         frame = {"study": self.study, "seed": self.seed, **self.run.model_dump(mode="json")}
-        for name in ("replicas", "target_stderr", "target_quantity", "max_replicas"):
-            del frame[name]
+        for name in [*frame]:
+            if name in ("replicas", "max_replicas") or name.startswith("target_"):
+                del frame[name]
         frame["arrivals"] = as_arrivals(self.run.arrivals).identity
         return frame
 

@@ -163,6 +163,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", CELLS, ids=lambda parameters: parameters["G"])
 def test_ages_at_first_and_profiles_agree_with_the_event_driven_reference(parameters: dict[str, Any]) -> None:
     """S, D, E and ages against plain rejection and thinning; a rate of arrivals 5 % higher there fails."""

@@ -35,12 +35,13 @@ def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Mapping[str, N
     """Simulate as the package does, but for three cells."""
     from sweep.work import run_replicas as simulate
 
-    for cell, _ in payload["items"]:
-        if cell.N == POISON:
+    for case, _ in payload["items"]:
+        servers = case.values[0]
+        if servers == POISON:
             os._exit(3)
-        if cell.N == RAISING:
-            raise ArithmeticError(f"no result for N={cell.N}")
-        if cell.N == GREEDY:
+        if servers == RAISING:
+            raise ArithmeticError(f"no result for N={servers}")
+        if servers == GREEDY:
             blocks = []
             while True:
                 blocks.append(np.ones(2**23))
@@ -132,7 +133,7 @@ def shards(store: Path) -> int:
     return len(list(store.glob("shards/network*.nc")))
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 240.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.1)
@@ -173,21 +174,26 @@ def executing(process: psutil.Process) -> bool:
 
 def kills(arguments: argparse.Namespace) -> bool:
     """Workers are killed at random while they execute."""
+    import sweep.plan
+
     with Nodes() as cluster:
         cluster.add()
+        sweep.plan._SHORTEST, sweep.plan._BATCHES_A_WORKER = 0.4, 1000  # many batches, of this many seconds
         what = spec([20_000, 30_000, 40_000], arguments.replicas, 20.0)
         struck: list[int] = []
 
         def disturb(store: Path) -> None:
-            rng = random.Random(1)
-            wait_for(lambda: shards(store) >= 1)
-            while len(struck) < arguments.kills and not (store / "finished").exists():
+            rng, stored = random.Random(1), 0
+            while len(struck) < arguments.kills:
+                # A cell whose worker dies three times is given up, so that work goes on between the blows.
+                wait_for(lambda: shards(store) >= stored + 3)
+                time.sleep(rng.uniform(0.0, 1.0))
+                stored = shards(store)
                 family = [p for p in psutil.Process().children(recursive=True) if executing(p)]
                 if family:
                     victim = rng.choice(family)
                     victim.kill()
                     struck.append(victim.pid)
-                time.sleep(rng.uniform(0.5, 2.0))
 
         summary, same = disturbed(what, cluster.folder, cluster.address, disturb)
         print("workers killed", len(struck), "failed", [failure.case.text for failure in summary.failures])
