@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sweep.arrivals import Profile, as_arrivals
 from sweep.delayed import Delayed
 from sweep.explicit import Explicit
-from sweep.initial import Initial, Lengths, as_initial
+from sweep.initial import Initial, Invariant, Lengths, as_initial
 from sweep.laws import Law, as_law
+from sweep.routing import check_routing, limit_phi
 from sweep.seeds import digest
 
 _POISSON = as_law("exponential")
 _EMPTY = Lengths()
+_USUAL = {"routing": "sampled", "method": "servers"}
 #: Largest N (server indices come from 32-bit words), d and λ.
 MOST_SERVERS, MOST_CHOICES, MOST_RATE = 2**32 - 1, 10**6, 1e6
 
@@ -166,7 +168,10 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Limit):
-    """Parameters of the N-server network: those of its limit, N, and how queues are sampled.
+    """Parameters of the N-server network: those of its limit, N, and how arrivals are routed.
+
+    `routing` names a rule of `sweep.routing.ROUTING`. `method` is "servers" or "lumped"; given as "auto" it
+    becomes one of them.
 
     Examples
     --------
@@ -179,6 +184,8 @@ class Cell(Limit):
 
     N: int
     replacement: bool = True
+    routing: str = "sampled"
+    method: str = "servers"
 
     if TYPE_CHECKING:
 
@@ -193,6 +200,8 @@ class Cell(Limit):
             initial: str | Initial | tuple[ArrayLike, ArrayLike] = ...,
             replacement: bool = ...,
             fraction: float = ...,
+            routing: str = ...,
+            method: str = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -205,16 +214,29 @@ class Cell(Limit):
         if isinstance(self.arrivals, Delayed):
             self.arrivals.check(self.lam)
         self.initial.check(self.N, self.lam, self.G)
+        check_routing(self.routing, self.d, self.fraction, invariant=isinstance(self.initial, Invariant))
+        from sweep.network.lumped_method import choose_method  # which needs this class
+
+        chosen = choose_method(self, method=self.method, routing=self.routing)
+        object.__setattr__(self, "method", chosen)
 
     def _names(self) -> tuple[str, ...]:
-        return ("N", "replacement", *super()._names())
+        # Named only where they differ from what nearly every cell has.
+        special = [name for name in ("routing", "method") if getattr(self, name) != _USUAL[name]]
+        return ("N", "replacement", *super()._names(), *special)
 
     @property
     def limit(self) -> Limit:
         """Parameters of the N → ∞ limit of this cell, where the age of the first gap is forgotten.
 
         From arrays by server it starts from the shares of them that have each length and age.
+
+        Raises
+        ------
+        ValueError
+            A routing rule whose limit is not implemented.
         """
+        limit_phi(self.routing)
         return Limit(
             d=self.d,
             lam=self.lam,

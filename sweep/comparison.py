@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,11 @@ from sweep.cell import Limit
 from sweep.distances import Atoms, PiecewiseLinear, grid_error, level_distances, residual_norm
 from sweep.initial import Lengths
 from sweep.laws import Law
-from sweep.network.simulate import Path
 from sweep.task import Arrays
+
+if TYPE_CHECKING:
+    from sweep.network.lumped import LumpedPath
+    from sweep.network.path import Path
 
 Floats = NDArray[np.float64]
 #: Ages at which the limit's ν_ℓ is kept for distances: equally spaced, and denser towards 0, where a
@@ -81,7 +85,7 @@ def limit_error(nu: Sequence[Sequence[PiecewiseLinear]], S_error: float) -> Floa
 
 
 def compare(
-    law: Law, path: Path, S: Floats, limit: Arrays, nu: Sequence[Sequence[PiecewiseLinear]]
+    law: Law, path: Path | LumpedPath, S: Floats, limit: Arrays, nu: Sequence[Sequence[PiecewiseLinear]]
 ) -> Mapping[str, Floats]:
     """Return the distances of one path from its limit.
 

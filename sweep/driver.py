@@ -133,7 +133,7 @@ def run(
             driver.write_layout()
             if plan.batches or plan.missing_limits:
                 if engine != "serial":
-                    warm_up(spec.study)
+                    warm_up(spec)
                 driver.work_through(executor.run(driver.scheduler))
             consolidate(keeper, driver.layout())
     return driver.summary()

@@ -163,12 +163,15 @@ def make_layout(plan: Plan, more: Mapping[str, int] | None = None) -> Layout:
     for case in plan.cells:
         position = {name: places[name][v] for name, v in zip(spec.AXES, case.values, strict=True)}
         cells.setdefault(case.group, {})[tuple(position.values())] = case.key
-        limits[tuple(position[name] for name in spec.LIMIT_AXES)] = case.limit.key
+        if case.limit is not None:
+            limits[tuple(position[name] for name in spec.LIMIT_AXES)] = case.limit.key
     groups = [Group(name, spec.REPLICA_KIND, (*spec.AXES, "replica"), keys) for name, keys in cells.items()]
+    if limits:
+        groups.append(Group(spec.LIMIT_KIND, spec.LIMIT_KIND, spec.LIMIT_AXES, limits))
     return Layout(
         axes=axes,
         coordinates=spec.coordinates(),
-        groups=[*groups, Group(spec.LIMIT_KIND, spec.LIMIT_KIND, spec.LIMIT_AXES, limits)],
+        groups=groups,
         replicas=int(spec.run.replicas),
         more=more or {},
         omitted=spec.omitted(),

@@ -33,7 +33,7 @@ class Batch:
     @property
     def limits(self) -> tuple[str, ...]:
         """Keys of the limits that its replicas are compared with."""
-        return tuple(dict.fromkeys(case.limit.key for case, _ in self.items))
+        return tuple(dict.fromkeys(case.limit_key for case, _ in self.items if case.limit is not None))
 
     def split(self) -> list[Batch]:
         """Return a batch for each case."""
@@ -84,7 +84,8 @@ class Plan:
         cells, limits = (math.prod(sizes[axis] for axis in axes) for axes in (spec.AXES, spec.LIMIT_AXES))
         groups = len({case.group for case in self.cells})
         numbers = groups * cells * spec.most_replicas * self._numbers(spec.REPLICA_KIND)
-        return 8 * (numbers + limits * self._numbers(spec.LIMIT_KIND))
+        solved = limits * self._numbers(spec.LIMIT_KIND) if self.limits else 0
+        return 8 * (numbers + solved)
 
     def batch_memory(self, batch: Batch) -> int:
         """Estimated bytes of a worker that computes `batch`."""
@@ -149,13 +150,13 @@ def make_plan(
     """
     cells = spec.cells()
     wanted = replicas or (lambda case: int(spec.run.replicas))
-    limits = {case.limit.key: case.limit for case in cells}
+    limits = {case.limit.key: case.limit for case in cells if case.limit is not None}
     items = []
     for case in filter(only, cells):
         numbers = tuple(n for n in range(wanted(case)) if (case.key, n) not in stored_replicas)
         if numbers:
             items.append((case, numbers))
-    used = {case.limit.key for case in cells if only(case)}
+    used = {case.limit.key for case in cells if case.limit is not None and only(case)}
     return Plan(
         spec=spec,
         cells=cells,
@@ -175,7 +176,9 @@ def make_batches(items: Sequence[Item], workers: int) -> tuple[Batch, ...]:
     batches: list[Batch] = []
     pending: list[Item] = []
     filled = 0.0
-    for case, numbers in sorted(items, key=lambda item: item[0].limit.key):
+    for case, numbers in sorted(
+        items, key=lambda item: item[0].limit_key
+    ):
         start = 0
         while start < len(numbers):
             room = max(1, int((target - filled) / case.seconds))

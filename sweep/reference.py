@@ -47,7 +47,7 @@ def spec_reference() -> str:
     parts = [_HEAD]
     for study, model in STUDIES.items():
         tables = model.tables()
-        parts.append(f"## study = \"{study}\"\n")
+        parts.append(f'## study = "{study}"\n')
         for name, heading in (("", "Top level"), ("grid", "[grid]"), ("run", "[run]")):
             parts.append(f"### {heading}\n")
             parts.append(_rows(tables[name]))

@@ -231,7 +231,7 @@ def _reporter() -> Callable[[int, int], None]:
     return tell
 
 
-_EXAMPLES = {
+_EXAMPLES: dict[Callable[..., None], str] = {
     submit: "sweep submit spec.toml --address http://HEAD:8265 --store /data/mine",
     logs: "sweep logs /data/mine --address http://HEAD:8265 --follow",
     cancel: "sweep cancel /data/mine --address http://HEAD:8265",

@@ -145,6 +145,17 @@ def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: boo
     return routing
 
 
+def has_limit(routing: str) -> bool:
+    """Whether the N → ∞ limit of a rule is implemented.
+
+    Examples
+    --------
+    >>> has_limit("sampled"), has_limit("shortest")
+    (True, False)
+    """
+    return as_rule(routing).phi is not None
+
+
 def limit_phi(routing: str) -> Callable[[float, int, float], float]:
     """Return φ(x, d, fraction) of a rule's N → ∞ limit.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sweep.task import Arrays, resolve
 
 if TYPE_CHECKING:
-    from sweep.studies.base import Case
+    from sweep.studies.base import Case, SweepSpec
 
 Row = dict[str, Any]
 
@@ -83,13 +83,12 @@ def solve_heavy_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) 
 def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:
     """Simulate replicas on a time grid and compare each with its hydrodynamic limit."""
     from sweep.comparison import compare, measures
-    from sweep.network.simulate import run_path
+    from sweep.network.replica import run_cell
 
     grids = payload["grids"]
 
     def row(case: Case, replica: int) -> Row:
-        limit = shared[case.limit.key]
-        path = run_path(
+        path = run_cell(
             case.cell,
             times=grids["times"],
             seed=payload["seed"],
@@ -98,6 +97,9 @@ def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> di
             snapshots=grids["snapshots"],
         )
         arrays = path.arrays(grids["ages"])
+        if case.limit is None:
+            return arrays
+        limit = shared[case.limit_key]
         nu = measures(limit) if "knot_cdf" in limit else []
         return {**arrays, **compare(case.cell.G, path, arrays["S"], limit, nu)}
 
@@ -106,13 +108,13 @@ def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> di
 
 def run_equilibrium(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
     """Simulate long runs and average each over its batches."""
-    from sweep.network.simulate import run_path
+    from sweep.network.replica import run_cell
 
     grids = payload["grids"]
     edges, measured = grids["edges"], grids["measure"]
 
     def row(case: Case, replica: int) -> Row:
-        path = run_path(
+        path = run_cell(
             case.cell,
             times=edges,
             seed=payload["seed"],
@@ -163,7 +165,7 @@ def run_scaled(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict
         S = path.arrays(np.array([np.inf]))["S"]
         shown = np.zeros((len(S), levels))
         shown[:, : S.shape[1]] = S[:, :levels]
-        N, limit = case.cell.N, shared[case.limit.key]
+        N, limit = case.cell.N, shared[case.limit_key]
         counts = np.rint(S * N).astype(np.int64)
         row = {"S": shown, **empirical_distances(counts, N=N, m=m, x=grids["x"], limit=limit)}
         if tagged:
@@ -180,15 +182,25 @@ def _rows(payload: Mapping[str, Any], row: Callable[[Any, int], Row]) -> dict[st
     return {name: np.stack([row[name] for row in rows]) for name in rows[0] if name not in omitted}
 
 
-def warm_up(study: str) -> None:
-    """Compile a study's kernels into their cache, so that workers that start together do not race for it."""
+def warm_up(spec: SweepSpec) -> None:
+    """Compile a spec's kernels into their cache, so that workers that start together do not race for it."""
     from sweep.spec import parse_spec
 
-    spec = parse_spec({"name": "warm-up", "study": study, "seed": 0, **_SMALL[study]})
-    (case, *_), grids = spec.cells(), spec.grids()
-    limit = resolve(spec.LIMIT_TASK)({"limit": case.limit, "grids": grids}, {})
-    shared = {case.limit.key: {name: values[0] for name, values in limit.items()}}
-    resolve(spec.REPLICA_TASK)({"items": ((case, (0,)),), "seed": 0, "grids": grids}, shared)
+    tables = {"name": "warm-up", "study": spec.study, "seed": 0, **_SMALL[spec.study]}
+    choices = {name: getattr(spec.run, name) for name in ("routing", "method") if hasattr(spec.run, name)}
+    if choices and any(case.cell.method == "lumped" for case in spec.cells()):
+        tables["run"] = {**tables["run"], "method": "lumped"}
+        tables["run"].pop("snapshots", None)
+    elif choices.get("routing", "sampled") != "sampled":
+        tables["run"] = {**tables["run"], "routing": choices["routing"]}
+        tables["grid"] = {**tables["grid"], "d": 1}
+    small = parse_spec(tables)
+    (case, *_), grids = small.cells(), small.grids()
+    shared = {}
+    if case.limit is not None:
+        limit = resolve(small.LIMIT_TASK)({"limit": case.limit, "grids": grids}, {})
+        shared = {case.limit.key: {name: values[0] for name, values in limit.items()}}
+    resolve(small.REPLICA_TASK)({"items": ((case, (0,)),), "seed": 0, "grids": grids}, shared)
 
 
 _SMALL: Mapping[str, Mapping[str, Any]] = {

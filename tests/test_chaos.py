@@ -5,68 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.chaos import FITTED, ChaosFit, chaos_table, fit_chaos, main
-from analysis.expansion import fisher
+from analysis.chaos import chaos_table, fit_chaos
 from analysis.joint import Dependence, Events, dependence, joint_probabilities
-from analysis.norms import NORMS, norm_of, p_of_zero, queue_covariance
+from analysis.norms import NORMS, norm_of, queue_covariance
 from analysis.tagged import measure_chaos
+from tests.urns import GRID, SERVERS, TAILS, Floats, inverse, urn, urns
 
-Floats = NDArray[np.float64]
-GRID = ("N", "d", "lam", "G")
-#: P(length = 0), …, P(length = 3) of the urns below.
-LENGTHS = (0.3, 0.4, 0.2, 0.1)
-TAILS = np.array([0.7, 0.3, 0.1])
-SERVERS = (30, 60, 120, 240, 480, 960)
 BOUND = 4.0
-
-
-def urn(N: int, dependence_: float, n: int, rng: np.random.Generator) -> Floats:
-    """S_ℓ/N of n Pólya urns, shape (n, 3): queues are independent given a Dirichlet law with parameters α·p,
-    α + 1 = 1/dependence_, so that the covariance of {X¹ ≥ ℓ} and {X² ≥ m} is dependence_ · (S_max − S_ℓ S_m).
-    """
-    alpha = (1.0 / dependence_ - 1.0) * np.array(LENGTHS)
-    counts = rng.multinomial(N, rng.dirichlet(alpha, size=n))
-    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] / N)
-
-
-def tree(samples: list[Floats], servers: tuple[int, ...] = SERVERS) -> xr.DataTree:
-    """Label shares (replica, level), N by N, as the network group of a store with one stored time."""
-    most = max(map(len, samples))
-    S = np.full((len(servers), 1, 1, 1, most, 1, samples[0].shape[1]), math.nan)
-    for row, one in zip(S, samples, strict=True):
-        row[0, 0, 0, : len(one), 0] = one
-    coords = {
-        "N": list(servers), "d": [2], "lam": [0.9], "G": ["exponential"], "replica": range(most),
-        "t": [2.0], "level": range(1, S.shape[-1] + 1),
-    }  # fmt: skip
-    data = xr.Dataset({"S": ((*GRID, "replica", "t", "level"), S)}, coords=coords)
-    return xr.DataTree.from_dict({"network": data})
-
-
-def urns(
-    law: Callable[[int], float], n: int, seed: int = 5, servers: tuple[int, ...] = SERVERS
-) -> xr.DataTree:
-    rng = np.random.default_rng(seed)
-    return tree([urn(N, law(N), n, rng) for N in servers], servers)
-
-
-def few() -> xr.DataTree:
-    return urns(inverse, 50)
-
-
-def inverse(N: int) -> float:
-    return 0.5 / N
 
 
 # ---- exact ----------------------------------------------------------------------------------------------
@@ -254,176 +207,6 @@ def test_batches_are_averaged_within_a_replica() -> None:
     assert ratio == pytest.approx(math.sqrt(0.5), rel=0.1)
     exact = 0.5 / 60 * (np.minimum(TAILS[:, None], TAILS) - np.outer(TAILS, TAILS))
     assert scores(independent, exact) <= BOUND
-
-
-# ---- data as stored ---------------------------------------------------------------------------------------
-
-
-def test_absent_cells_and_too_few_servers_are_nan() -> None:
-    rng = np.random.default_rng(3)
-    samples = [urn(N, inverse(max(N, 2)), 50, rng) for N in (1, 30, 60)]
-    samples[2][:] = math.nan
-    measured = measure_chaos(tree(samples, (1, 30, 60)))
-    assert measured.n.values.ravel().tolist() == [0, 50, 0]
-    assert np.isnan(measured.norm_value.values[[0, 2]]).all()
-    assert np.isfinite(measured.norm_value.values[1]).all()
-    row = next(chaos_table(fit_chaos(measured, least_N=1)))
-    assert row.n == 0
-    assert row.verdict == "nothing to fit: add values of N, or replicas"
-
-
-def test_unresolved_rows_say_what_is_missing() -> None:
-    # The dependence is strong enough to be certain, and too weak for its norm to reach four standard errors.
-    noisy = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 120)))))
-    assert noisy.p_zero < 0.01
-    assert noisy.verdict == "dependent, but too noisy at some N for an exponent: add replicas"
-    two = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 5000, servers=(30, 60))))))
-    assert two.verdict == "dependent, but two N tell no exponent with its correction: add values of N"
-    assert not math.isnan(two.power)
-    values: dict[str, Any] = dict.fromkeys(FITTED, 0.0) | {
-        "exponent_lo": -0.9,
-        "exponent_hi": -0.8,
-        "p_value": 0.001,
-    }
-    wrong = ChaosFit(d=2, lam=0.9, G="exponential", p_zero=0.0, signal=9.0, n=100, **values)
-    assert wrong.verdict == "not like 1/N: −0.900 … −0.800 excludes −1; a/N + b/N² does not fit"
-
-
-def aged_tree() -> xr.DataTree:
-    """Forty replicas of independent queues with lengths ≤ 5 and ages uniform on [0, 4]."""
-    rng = np.random.default_rng(4)
-    ages = np.array([1.0, 2.0, 3.0, math.inf])
-    nu = np.empty((2, 1, 1, 1, 40, 1, 5, 4))
-    for i, N in enumerate((30, 60)):
-        for r in range(40):
-            length, age = rng.integers(0, 6, size=N), rng.uniform(0, 4, size=N)
-            nu[i, 0, 0, 0, r, 0] = [[np.mean((length >= m) & (age <= a)) for a in ages] for m in range(1, 6)]
-    coords = {
-        "N": [30, 60], "d": [1], "lam": [0.9], "G": ["exponential"], "snapshot": [2.0], "level": range(1, 6),
-        "age": ages,
-    }  # fmt: skip
-    data = xr.Dataset({"nu_cdf": ((*GRID, "replica", "snapshot", "level", "age"), nu)}, coords=coords)
-    return xr.DataTree.from_dict({"network": data})
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_lengths_with_ages_have_axes_for_every_queue(k: int) -> None:
-    measured = measure_chaos(aged_tree(), k, snapshot=2.0)
-    inner = [dim for i in ("", "_2", "_3")[:k] for dim in ("level" + i, "age" + i)]
-    assert measured.difference.dims == (*GRID, *inner)
-    assert measured.level.values.tolist() == [1, 2, 3]
-    assert measured.age.values.tolist() == [1.0, 2.0, 3.0, math.inf]
-    joint = measured.joint.isel(N=1, d=0, lam=0, G=0)
-    exact = (5 / 6 * 0.25) * (3 / 6 * 0.5) ** (k - 1)
-    at = {"level": 1, "age": 1.0, "level_2": 3, "age_2": 2.0} | (
-        {"level_3": 3, "age_3": 2.0} if k == 3 else {}
-    )
-    assert float(joint.sel(at)) == pytest.approx(exact, rel=0.1)
-    assert (measured.p_zero > 1e-3).all()
-    assert "queue_covariance" not in measured
-
-
-def test_levels_time_and_ages_can_be_chosen() -> None:
-    data = urns(inverse, 50)
-    assert measure_chaos(data, levels=[2, 3], time=2.0).level.values.tolist() == [2, 3]
-    assert measure_chaos(data["network"].to_dataset()).attrs["source"] == "S at t = 2"
-    chosen = measure_chaos(aged_tree(), ages=[2.0, math.inf], levels=[1])
-    assert chosen.age_2.values.tolist() == [2.0, math.inf]
-
-
-ONE = Events(levels=(1,))
-NO_AXES = xr.Dataset({"S_end": ("N", [1.0])})
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: measure_chaos(few(), 4), "k must be one of 2, 3, got 4"),
-        (lambda: dependence(np.ones((9, 1)), 9, ONE, 1), "k must be one of 2, 3, got 1"),
-        (
-            lambda: dependence(np.ones((3, 1)), 9, ONE),
-            "replicas must number at least 4 to tag two queues, got 3",
-        ),
-        (lambda: dependence(np.ones((9, 1)), 2, ONE, 3), "N must be at least 3 to tag three queues, got 2"),
-        (lambda: norm_of(dependence(np.ones((9, 1)), 2, ONE), "l2"), "norm must be one of frobenius, sup, "),
-        (lambda: measure_chaos(few(), time=1.0), "time must be one of 2, got 1"),
-        (lambda: measure_chaos(few(), snapshot=1.0), "must hold S_end or nu_cdf, got S: run with snapshots"),
-        (lambda: measure_chaos(aged_tree(), snapshot=1.0), "snapshot must be one of 2, got 1"),
-        (
-            lambda: measure_chaos(aged_tree(), ages=[7.0]),
-            r"ages must increase and be among 1, 2, 3, inf, got ",
-        ),
-        (lambda: measure_chaos(aged_tree()), "tree must hold S_end or S, got nu_cdf"),
-        (
-            lambda: measure_chaos(aged_tree(), time=1.0, snapshot=2.0),
-            "time must be left out where a snapshot",
-        ),
-        (
-            lambda: measure_chaos(few(), levels=[2, 1]),
-            r"levels must increase and be among 1, 2, 3, got \[2, 1\]",
-        ),
-        (lambda: measure_chaos(NO_AXES, time=1.0), "time must be left out with an equilibrium store, got 1"),
-        (lambda: measure_chaos(NO_AXES), "S_end must have the axis d, got N"),
-        (
-            lambda: fit_chaos(measure_chaos(few()), "l2"),
-            "norm must be one of frobenius, sup, total_variation",
-        ),
-        (lambda: fit_chaos(measure_chaos(few()), least_N=960), "least_N must leave two values of N or more"),
-    ],
-)
-def test_errors_name_the_argument_the_rule_and_the_value(call: Callable[[], object], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        call()
-
-
-def test_fisher_combines_and_passes_over_what_is_missing() -> None:
-    # Two p-values: p₁p₂ (1 − log p₁p₂), the law of a product of two uniform variables.
-    assert fisher([0.2, math.nan, 0.1]) == pytest.approx(0.02 * (1 - math.log(0.02)), rel=1e-12)
-    assert fisher([0.0, 0.5]) == 0.0
-    assert math.isnan(fisher([math.nan]))
-    assert p_of_zero(np.zeros(1), np.zeros((1, 1))) == 1.0
-
-
-# ---- command and picture --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("arguments", [[], ["--k", "3", "--norm", "total_variation"], ["--time", "2"]])
-def test_command_prints_a_table_of_80_columns_and_draws(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store, figure = tmp_path / "urns.nc", tmp_path / "urns.png"
-    urns(inverse, 1000).to_netcdf(store)
-    assert main([str(store), *arguments, "--figure", str(figure)]) == 0
-    printed = capsys.readouterr().out
-    table, _, rest = printed.partition("\nd = 2")
-    assert max(map(len, table.splitlines())) <= 80
-    assert "like 1/N: " in rest
-    assert figure.stat().st_size > 10_000
-    assert main([str(store), "--levels", "9"]) == 2
-    assert "analysis.chaos: levels must increase and be among 1, 2, 3, got [9]" in capsys.readouterr().err
-
-
-def test_picture_shows_every_row_with_its_rate() -> None:
-    from analysis.chaos_figures import chaos_figure
-
-    parts = [urns(law, 1000)["network"].to_dataset() for law in (lambda _: 1e-9, inverse)]
-    both = xr.concat([part.assign_coords(d=[d]) for d, part in enumerate(parts, 1)], "d")
-    measured = measure_chaos(both)
-    fits = fit_chaos(measured)
-    left, right, legend = chaos_figure(measured, fits).axes
-    assert left.get_xlabel() == right.get_xlabel() == "number of servers $N$"
-    assert left.get_ylabel() == "Frobenius norm of joint law − product, k = 2"
-    assert right.get_ylabel().startswith("$N")
-    names = [text.get_text() for text in legend.get_legend().get_texts()]
-    assert names[0] == "d = 1: independent within error"
-    assert names[1].startswith("d = 2: −")
-    # The norm of the second row alone is drawn, and the covariances of both.
-    drawn = [line for line in right.lines if len(line.get_xdata()) == len(SERVERS)]
-    assert len(drawn) >= 2
-    many = measure_chaos(xr.concat([both.assign_coords(lam=[0.1 * i]) for i in range(1, 5)], "lam"))
-    fits = fit_chaos(many)
-    with pytest.raises(ValueError, match="fits must have at most 7 rows to be drawn, got 8: select some"):
-        chaos_figure(many, fits)
 
 
 @pytest.mark.parametrize("kind", list(NORMS))

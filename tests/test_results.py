@@ -442,7 +442,7 @@ def test_ten_thousand_cells_are_built_and_loaded_in_seconds(tmp_path):
 def test_provenance_is_plain_and_needs_no_git(monkeypatch, tmp_path):
     record = provenance()
     assert json.loads(json.dumps(record)) == record
-    assert record["numbers_version"] == 1
+    assert record["numbers_version"] == NUMBERS_VERSION
     assert record["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert provenance_module._commit(tmp_path) == (None, None)
     monkeypatch.setenv("PATH", str(tmp_path))

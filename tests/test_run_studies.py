@@ -7,6 +7,7 @@ import pytest
 
 import sweep
 from sweep.driver import run, selection
+from sweep.errors import SpecError
 from sweep.network.simulate import run_path
 from sweep.spec import parse_spec
 from sweep.store import Store
@@ -120,7 +121,9 @@ def test_replicas_are_added_until_the_error_is_small_or_there_are_no_more(tmp_pa
 def test_a_precision_ends_with_the_same_replicas_however_it_is_reached(tmp_path):
     run(TARGET, store=tmp_path / "serial", engine="serial")
     resumed = tmp_path / "resumed"
-    few = changed(TARGET, **{"run.target_stderr": None, "run.target_quantity": None, "run.max_replicas": None})
+    few = changed(
+        TARGET, **{"run.target_stderr": None, "run.target_quantity": None, "run.max_replicas": None}
+    )
     run(changed(few, **{"grid.N": [20]}), store=resumed, engine="serial")
     run(changed(TARGET, **{"grid.N": [20]}), store=resumed, engine="serial")
     run(TARGET, store=resumed, engine="local", workers=2)
@@ -180,3 +183,65 @@ def test_a_run_that_fails_fast_ends_at_the_first_failure_and_keeps_what_is_done(
     monkeypatch.undo()
     assert run(tables, store=tmp_path / "fast", engine="serial").cells_done == 3
     assert Store.open(tmp_path / "fast").failures() == {}
+
+
+@pytest.mark.parametrize("routing", ["shortest", "idle", "round-robin"])
+def test_rules_without_a_limit_are_run_and_compared_with_none(tmp_path, routing):
+    tables = changed(TRANSIENT, **{"run.routing": routing, "run.replicas": 2})
+    run(tables, store=tmp_path / "store", engine="local", workers=2)
+    tree = sweep.load(tmp_path / "store")
+    assert set(tree.children) == {"network", "cells"}
+    there = tree["network"].dataset
+    assert set(there.data_vars) == {"S", "D", "X", "E", "R_E", "longest"}
+    alone = sweep.simulate(
+        N=20, d=1, lam=0.5, G="exponential", times=there.t.values, seed=1, replica=1, levels=4,
+        routing=routing,
+    )  # fmt: skip
+    assert np.array_equal(there.S.sel(replica=1).squeeze(), alone.S)
+
+
+def test_networks_may_be_lumped_to_their_level_counts(tmp_path):
+    tables = changed(EQUILIBRIUM, **{"run.method": "lumped", "grid.N": [20]})
+    run(tables, store=tmp_path / "store", engine="local", workers=2)
+    there = sweep.load(tmp_path / "store")["equilibrium"].dataset.squeeze()
+    alone = sweep.simulate(
+        N=20, d=2, lam=0.5, G="exponential", times=[1.0, 2.0, 3.0, 4.0], seed=1, replica=1, levels=4,
+        averages=True, method="lumped",
+    )  # fmt: skip
+    assert np.array_equal(there.S_batch.sel(replica=1), alone.S_average[1:])
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes", "text"),
+    [
+        (TRANSIENT, {"run.routing": "random"}, "routing must be one of sampled, shortest, idle, round-robin"),
+        (TRANSIENT, {"run.routing": "shortest", "grid.d": [2]}, 'd must be 1 with routing = "shortest"'),
+        (TRANSIENT, {"run.method": "fast"}, "run.method must be 'servers', 'lumped' or 'auto', got 'fast'"),
+        (
+            TRANSIENT,
+            {"run.method": "lumped", "run.snapshots": [1.0]},
+            'snapshots must be none with method = "lumped"',
+        ),
+        (EQUILIBRIUM, {"run.method": "lumped", "run.measure": True}, "measure must be false with method"),
+        (
+            TRANSIENT,
+            {"run.method": "lumped", "grid.G": ["erlang(k=2)"]},
+            'G must be exponential with method = "lumped"',
+        ),
+        (HEAVY, {"run.routing": "idle"}, "run.routing is not a key of the spec"),
+    ],
+)
+def test_rules_and_methods_that_do_not_fit_are_refused(tables, changes, text):
+    with pytest.raises(SpecError) as caught:
+        parse_spec(changed(tables, **changes))
+    (line,) = caught.value.errors
+    assert text in line
+
+
+def test_limits_of_other_rules_are_refused():
+    for call in (
+        lambda: sweep.solve_fluid(d=1, lam=0.5, G="exponential", times=[1.0], routing="idle"),
+        lambda: sweep.invariant_state(d=1, lam=0.5, G="exponential", routing="idle"),
+    ):
+        with pytest.raises(ValueError, match='routing must have a limit, none is implemented for "idle"'):
+            call()

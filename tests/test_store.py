@@ -411,7 +411,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_shards(store):
     random_, interrupted, last = random.Random(3), 0, 0
     with script(WRITER, store.path, 50) as process:
         for line in process.stdout:
-            wait_for_shards(store, last // 40 + random_.randrange(4))
+            wait_for_shards(store, last // 40 + random_.randrange(3))
             time.sleep(random_.uniform(0.0, 0.01))
             os.kill(int(line), signal.SIGKILL)
             time.sleep(0.002)

@@ -14,6 +14,7 @@ from sweep.fluid.mean_length import Estimate, mean_length
 from sweep.fluid.state import InvariantState
 from sweep.grids import check_levels
 from sweep.laws import Law, as_law
+from sweep.routing import limit_phi
 from sweep.schema import dataset
 
 if TYPE_CHECKING:
@@ -96,7 +97,13 @@ def _climb_to(ladder: Ladder, levels: int) -> None:
 
 
 def invariant_state(
-    *, d: int, lam: float, G: str | Law, levels: int | None = None, fraction: float = 1.0
+    *,
+    d: int,
+    lam: float,
+    G: str | Law,
+    levels: int | None = None,
+    fraction: float = 1.0,
+    routing: str = "sampled",
 ) -> xr.Dataset:
     """Solve for the invariant state of the N → ∞ limit of SQ(d), level by level.
 
@@ -112,6 +119,8 @@ def invariant_state(
         How many levels to output; None for those with S_ℓ ≥ 1e-10, at most 400. The means count all levels.
     fraction
         Share p of arrivals that use d choices, the others joining one uniform queue.
+    routing
+        Rule by which arrivals choose; limits of other rules than "sampled" are not implemented.
 
     Returns
     -------
@@ -122,7 +131,7 @@ def invariant_state(
     Raises
     ------
     TypeError, ValueError
-        A parameter of the wrong type or value; λ ≥ 1.
+        A parameter of the wrong type or value; λ ≥ 1; a routing rule without a limit.
     AccuracyError
         A level out of reach: it needs ages whose probability doubles cannot hold.
 
@@ -141,6 +150,7 @@ def invariant_state(
     >>> round(float(invariant_state(d=1, lam=0.5, G="deterministic").mean_time_in_system), 12)
     1.5
     """
+    limit_phi(routing)
     limit = Limit(d=d, lam=lam, G=as_law(G, "G"), fraction=fraction)
     return _labelled(solve_invariant(limit, check_levels(levels)))
 

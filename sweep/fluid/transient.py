@@ -53,6 +53,7 @@ from sweep.fluid.start import Start, start_of
 from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.routing import phi
+from sweep.routing import limit_phi
 from sweep.schema import dataset
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def solve_fluid(
     ages: ArrayLike | None = None,
     tolerance: float = 1e-8,
     method: str = "characteristics",
+    routing: str = "sampled",
 ) -> xr.Dataset:
     """Solve the hydrodynamic equations of SQ(d): the limit of `simulate` as N → ∞.
 
@@ -119,6 +121,8 @@ def solve_fluid(
         Largest estimated error of S accepted, absolute.
     method
         "characteristics", or "ode" for a law of finitely many phases, an independent solution.
+    routing
+        Rule by which arrivals choose; limits of other rules than "sampled" are not implemented.
 
     Returns
     -------
@@ -146,6 +150,7 @@ def solve_fluid(
     >>> bool((fluid.S_error < 1e-8).all())
     True
     """
+    limit_phi(routing)
     limit = Limit(d=d, lam=lam, G=G, arrivals=arrivals, initial=initial, fraction=fraction)
     t = grids.check_times(times)
     shown = grids.check_levels(levels)

@@ -57,7 +57,7 @@ def settle(
     first: Any,
     dense: bool,
 ) -> Any:
-    """Apply what is due by `until` at the `left` servers in `due`: all first departures, then all second ones.
+    """Apply what is due by `until` at `left` servers in `due`: all first departures, then all second ones.
 
     Returns the next unused service and how many servers are left: none, unless services may not last for the
     next round of them. A further call with these servers, in the same order, then goes on as if never

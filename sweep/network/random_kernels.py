@@ -17,6 +17,17 @@ _WORDS = np.uint64(1 << 32)
 # Words that are tried together for servers.
 _GROUP = 256
 _LN2 = 0.6931471805599453
+# Polynomial in s² that equals (artanh s / s − 1) / s² at the seven Chebyshev nodes of the s² that
+# occur, 0 to (3 − 2 √2)²: in between, artanh s / s is off by 5e-18 at most.
+_C = (
+    0.3333333333333335,
+    0.19999999999949752,
+    0.14285714312987743,
+    0.11111105567397517,
+    0.09091444562632513,
+    0.07665860800223112,
+    0.07308224843200399,
+)
 _EXPONENT_OF_ONE = np.uint64(0x3FF0000000000000)
 _BITS_OF_ROOT_HALF = np.int64(0x3FE6A09E667F3BCD)
 
@@ -48,7 +59,7 @@ def exponential_times(words: NDArray[np.uint64], times: NDArray[np.float64]) -> 
 
     The logarithm is good to 2 units in the last place. It is written out, from + − × / alone, so that
     compilers can vectorise it and every machine gives the same bits: u = m 2^e with m in [√½, √2), and
-    log m = 2 artanh s with s = (m − 1)/(m + 1), |s| < 0.172, whose series is cut at s²¹.
+    log m = 2 artanh s with s = (m − 1)/(m + 1), |s| < 0.172, and artanh s = s + s³ P(s²).
     """
     for k in range(times.size):
         u = 2.0 - np.uint64((words[k] >> np.uint64(12)) | _EXPONENT_OF_ONE).view(np.float64)
@@ -57,8 +68,8 @@ def exponential_times(words: NDArray[np.uint64], times: NDArray[np.float64]) -> 
         m = np.int64(bits - (e << np.int64(52))).view(np.float64)
         s = (m - 1.0) / (m + 1.0)
         q = s * s
-        series = 1 / 13 + q * (1 / 15 + q * (1 / 17 + q * (1 / 19 + q * (1 / 21))))
-        series = 1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11 + q * series))))
+        series = _C[3] + q * (_C[4] + q * (_C[5] + q * _C[6]))
+        series = _C[0] + q * (_C[1] + q * (_C[2] + q * series))
         times[k] = -(np.float64(e) * _LN2 + (2.0 * s + 2.0 * s * q * series))
 
 

@@ -18,6 +18,7 @@ from sweep.network import kernels, state
 from sweep.network.path import Path as Path
 from sweep.network.path import tails
 from sweep.network.path import trim as _trim
+from sweep.network.replica import run_cell
 from sweep.network.start import servers_at_start
 from sweep.network.supply import BLOCK, Supply
 from sweep.schema import dataset
@@ -51,6 +52,8 @@ def simulate(
     ages: ArrayLike | None = None,
     averages: bool = False,
     measure: bool = False,
+    routing: str = "sampled",
+    method: str = "servers",
 ) -> xr.Dataset:
     """Simulate one replica of the N-server network SQ(d), exactly.
 
@@ -101,6 +104,13 @@ def simulate(
         Whether time averages are returned as well, exact, from the time of every event.
     measure
         Whether times in system and waiting times are returned as well, measured job by job.
+    routing
+        Rule by which arrivals choose: "sampled" as above, "shortest" of all N queues, "idle" (an idle server
+        if there is one, else as sampled) or "round-robin".
+    method
+        "servers"; "lumped", for exponential service and sampled routing, which keeps level counts alone, in
+        memory independent of N; or "auto", the faster one for such a cell. All are exact in law; the paths
+        differ.
 
     Returns
     -------
@@ -135,12 +145,21 @@ def simulate(
     (True, True)
     """
     cell = Cell(
-        N=N, d=d, lam=lam, G=G, arrivals=arrivals, initial=initial, replacement=replacement, fraction=fraction
+        N=N,
+        d=d,
+        lam=lam,
+        G=G,
+        arrivals=arrivals,
+        initial=initial,
+        replacement=replacement,
+        fraction=fraction,
+        routing=routing,
+        method=method,
     )
     grid = check_times(times)
     moments = check_snapshots(snapshots, float(grid[-1]))
     bounds = check_ages(ages, moments)
-    path = run_path(
+    path = run_cell(
         cell,
         times=grid,
         seed=check_count("seed", seed, 0),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.cell import Cell
-from sweep.laws import Exponential, Law
+from sweep.laws import Erlang, Exponential, Gamma, Law
 from sweep.network import random_kernels, state
 from sweep.network.gaps import Gaps
 from sweep.seeds import Purpose, stream
@@ -63,11 +63,28 @@ class Words:
 def sampler(law: Law, rng: np.random.Generator) -> Callable[[Floats], None]:
     """Return what fills an array with the next times of a law.
 
-    Exponential times, the most frequent by far, are made in bulk.
+    Exponential times, the most frequent by far, are made in bulk; gamma times, slow in NumPy, by a kernel.
     """
     if isinstance(law, Exponential):
         return _exponential(make_source(rng))
+    if isinstance(law, (Gamma, Erlang)):
+        return _gamma(law.origin_exponent, make_source(rng), make_source(rng))
     return partial(_fill, law, rng)
+
+
+def _gamma(shape: float, source: state.Source, boosts: state.Source) -> Callable[[Floats], None]:
+    from sweep.network.gamma_kernels import gamma_times
+    from sweep.network.gamma_layers import gamma_law, normal_layers
+
+    law, layers = gamma_law(shape), normal_layers()
+
+    def fill(times: Floats) -> None:
+        with np.errstate(over="ignore"):
+            if shape < 1.0:
+                random_kernels.next_exponentials(boosts, times)
+            gamma_times(source, layers, law, times)
+
+    return fill
 
 
 def _exponential(source: state.Source) -> Callable[[Floats], None]:

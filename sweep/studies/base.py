@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic import (
 from sweep.arrivals import as_arrivals
 from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
 from sweep.laws import parse_law
+from sweep.routing import as_rule
 from sweep.schema import stored_variables
 
 #: Levels that are stored unless the spec says how many.
@@ -119,6 +120,21 @@ class RunTable(Table):
         return self
 
 
+class RoutedTable(RunTable):
+    """A [run] of networks whose arrivals may be routed by other rules than SQ(d)."""
+
+    routing: Annotated[str, AfterValidator(lambda text: as_rule(text) and text)] = Field(
+        default="sampled",
+        description="rule by which arrivals choose: sampled, shortest, idle or round-robin; "
+        "runs of the latter three are compared with no limit",
+    )
+    method: Literal["servers", "lumped", "auto"] = Field(
+        default="servers",
+        description="how networks of exponential service are simulated: server by server, "
+        "or lumped to their level counts",
+    )
+
+
 class Solvable(Protocol):
     """Parameters of a limit: what `Case.limit` needs of them."""
 
@@ -133,7 +149,7 @@ class Solvable(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One cell at its place in the grid: what its replicas are, and the limit they are compared with.
+    """One cell at its place in the grid: what its replicas are, and the limit they are compared with, if any.
 
     `group` is the group of results.nc that holds it, `values` its coordinates along the study's axes, `key`
     its identity in the store, `seconds` and `memory` the estimated cost and bytes of one replica.
@@ -142,12 +158,17 @@ class Case:
     group: str
     values: tuple[Any, ...]
     cell: Cell
-    limit: Solvable
+    limit: Solvable | None
     key: str
     text: str
     seconds: float
     memory: int = 0
     options: tuple[tuple[str, Any], ...] = ()  # what the task is told of this case alone
+
+    @property
+    def limit_key(self) -> str:
+        """Key of the limit, empty if there is none."""
+        return self.limit.key if self.limit is not None else ""
 
 
 @dataclass(frozen=True)

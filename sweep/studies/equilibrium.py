@@ -15,11 +15,13 @@ from sweep.costs import path_bytes, path_seconds
 from sweep.grids import Floats
 from sweep.initial import parse_initial
 from sweep.laws import parse_law
-from sweep.studies.base import Arrivals, Case, Fraction, Number, RunTable, SweepSpec, whole
+from sweep.network.replica import check_method
+from sweep.routing import has_limit
+from sweep.studies.base import Arrivals, Case, Fraction, Number, RoutedTable, SweepSpec, whole
 from sweep.studies.transient import Grid, Point, Start
 
 
-class Run(RunTable):
+class Run(RoutedTable):
     """What every cell is run for; times in mean service times.
 
     The run lasts `horizon`, of which `warmup` is dropped; the rest is cut into equal `batches`. Without an
@@ -79,7 +81,8 @@ class EquilibriumSpec(SweepSpec):
     def _start(self, point: Point) -> str:
         if self.run.initial is not None:
             return self.run.initial
-        return "invariant" if parse_law(point.G).variance == math.inf else "empty"
+        heavy = parse_law(point.G).variance == math.inf
+        return "invariant" if heavy and has_limit(self.run.routing) else "empty"
 
     def _cell(self, point: Point, initial: str) -> Cell:
         run, arrivals = self.run, as_arrivals(self.run.arrivals)
@@ -87,7 +90,7 @@ class EquilibriumSpec(SweepSpec):
             raise ValueError(f"lam must be below 1 in equilibrium, got {point.lam!r}: no state is stationary")
         if isinstance(arrivals, Profile):
             raise ValueError(f"arrivals must be a law of gaps in equilibrium, got {arrivals}")
-        return Cell(
+        cell = Cell(
             N=point.N,
             d=point.d,
             lam=point.lam,
@@ -96,7 +99,11 @@ class EquilibriumSpec(SweepSpec):
             initial=parse_initial(initial),
             replacement=run.replacement,
             fraction=run.fraction,
+            routing=run.routing,
+            method=run.method,
         )
+        check_method(cell, measure=run.measure)
+        return cell
 
     def cells(self) -> tuple[Case, ...]:
         """Return every case: the main start of each point, and the one from empty that it is checked with."""
@@ -110,11 +117,12 @@ class EquilibriumSpec(SweepSpec):
 
     def _case(self, point: Point, initial: str, group: str) -> Case:
         cell = self._cell(point, initial)
+        limit = Limit(d=cell.d, lam=cell.lam, G=cell.G, fraction=cell.fraction)
         return Case(
             group=group,
             values=self.values(point),
             cell=cell,
-            limit=Limit(d=cell.d, lam=cell.lam, G=cell.G, fraction=cell.fraction),
+            limit=limit if has_limit(cell.routing) else None,
             key=cell.key,
             text=cell.text,
             seconds=path_seconds(cell, self.run.horizon),

@@ -16,6 +16,8 @@ from sweep.costs import distance_seconds, path_bytes, path_seconds
 from sweep.grids import Floats, check_ages, check_snapshots, check_times
 from sweep.initial import parse_initial
 from sweep.laws import parse_law
+from sweep.network.replica import check_method
+from sweep.routing import has_limit
 from sweep.studies.base import (
     Arrivals,
     Axes,
@@ -24,6 +26,7 @@ from sweep.studies.base import (
     Fraction,
     Number,
     Rate,
+    RoutedTable,
     RunTable,
     Servers,
     Service,
@@ -34,6 +37,8 @@ from sweep.studies.base import (
 
 #: What `simulate` returns when asked, and a sweep never stores.
 _ASKED = ("S_average", "X_average", "time_in_system", "waiting_time")
+#: What there is only where there is a limit.
+_DISTANCES = ("S_sup", "d_S", "d_P", "V")
 #: What `keep = "errors"` does not store of a replica.
 _PATHS = ("S", "D", "X", "E", "R_E", "nu_cdf")
 
@@ -99,7 +104,7 @@ class TimedRun(RunTable):
         return np.arange(self.times, dtype=np.float64) * self.horizon / (self.times - 1)
 
 
-class Run(TimedRun):
+class Run(TimedRun, RoutedTable):
     """What every cell is run for; times in mean service times."""
 
     snapshots: tuple[Number, ...] = Field(
@@ -146,7 +151,7 @@ class TransientSpec(SweepSpec):
     def cell(self, point: Point) -> Cell:
         """Return the network of a point."""
         run = self.run
-        return Cell(
+        cell = Cell(
             N=point.N,
             d=point.d,
             lam=point.lam,
@@ -155,7 +160,11 @@ class TransientSpec(SweepSpec):
             initial=parse_initial(run.initial),
             replacement=run.replacement,
             fraction=run.fraction,
+            routing=run.routing,
+            method=run.method,
         )
+        check_method(cell, snapshots=len(run.snapshots))
+        return cell
 
     def cells(self) -> tuple[Case, ...]:
         """Return every case, in grid order."""
@@ -167,7 +176,7 @@ class TransientSpec(SweepSpec):
             group="network",
             values=self.values(point),
             cell=cell,
-            limit=cell.limit,
+            limit=cell.limit if has_limit(cell.routing) else None,
             key=cell.key,
             text=cell.text,
             seconds=path_seconds(cell, float(self.times[-1])) + distance_seconds(cell, snapshots),
@@ -211,4 +220,5 @@ class TransientSpec(SweepSpec):
 
     def omitted(self) -> tuple[str, ...]:
         """Return variables of a replica that this sweep does not store."""
-        return _ASKED + (_PATHS if self.run.keep == "errors" else ())
+        compared = () if has_limit(self.run.routing) else _DISTANCES
+        return _ASKED + compared + (_PATHS if self.run.keep == "errors" else ())

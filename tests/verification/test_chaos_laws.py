@@ -60,7 +60,7 @@ def exact_joint(N: int, lam: float, time: float, events: Events, k: int, longest
 @pytest.mark.parametrize(("N", "k", "longest"), [(2, 2, 24), (3, 2, 14), (3, 3, 14)])
 def test_tagged_queues_of_small_networks_follow_the_exact_chain(N: int, k: int, longest: int) -> None:
     """d = 2, λ = .7, t = 3; cutting the chain at `longest` changes these by less than 1e-7."""
-    events, n = Events(levels=(1, 2, 3)), 12_000
+    events, n = Events(levels=(1, 2, 3)), 16_000
     found = dependence(shares(Cell(N=N, d=2, lam=0.7, G="exponential"), n, 3.0, 3), N, events, k)
     single = np.array(
         [exact_joint(N, 0.7, 3.0, Events(levels=(level,)), 1, longest)[0] for level in (1, 2, 3)]
@@ -68,10 +68,11 @@ def test_tagged_queues_of_small_networks_follow_the_exact_chain(N: int, k: int, 
     joint = exact_joint(N, 0.7, 3.0, events, k, longest)
     product = np.prod(single[found.tuples], axis=1)
     assert np.abs((found.difference - joint + product) / found.stderr).max() <= BOUND
-    # A joint law has the errors of a share: that of P(all busy) is at most ½/√n.
+    # P(all busy) is a mean of numbers in [0, 1], so that its variance is at most p(1−p)/n.
+    error = math.sqrt(joint[0] * (1.0 - joint[0]) / n)
     wrong = exact_joint(N, 0.7 * 1.05, 3.0, events, k, longest)
-    assert abs(found.joint[0] - joint[0]) <= BOUND * 0.5 / math.sqrt(n)
-    assert abs(found.joint[0] - wrong[0]) > BOUND * 0.5 / math.sqrt(n)
+    assert abs(found.joint[0] - joint[0]) <= BOUND * error
+    assert abs(found.joint[0] - wrong[0]) > BOUND * error
 
 
 def linear_noise(lam: float, d: int, time: float, levels: int) -> Floats:

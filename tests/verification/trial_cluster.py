@@ -18,12 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
 import psutil  # type: ignore[import-untyped,unused-ignore]
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sweep.driver import Progress, Summary
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -104,20 +107,20 @@ class Nodes:
         self.cluster.remove_node(node, allow_graceful=False)
 
 
-def disturbed(what: dict[str, Any], folder: Path, address: str, disturb: Callable[[Path], None]) -> Any:
+def disturbed(
+    what: dict[str, Any], folder: Path, address: str, progress: Callable[[Progress], None]
+) -> tuple[Summary, bool]:
     """Run a sweep on the cluster while something happens, then the same undisturbed, and compare."""
     import sweep
 
     store = folder / "store"
-    thread = threading.Thread(target=disturb, args=(store,), daemon=True)
-    thread.start()
     began = time.perf_counter()
-    summary = sweep.run(what, store=store, engine="ray", address=address)
+    summary = sweep.run(what, store=store, engine="ray", address=address, progress=progress)
     print(f"cells done {summary.cells_done} of {summary.cells} in {time.perf_counter() - began:.0f} s")
-    thread.join(60.0)
     sweep.run(what, store=folder / "alone", engine="local")
     same = bits(store) == bits(folder / "alone")
     print("same bits", same)
+    print("failed", [failure.case.text for failure in summary.failures])
     return summary, same
 
 
@@ -129,34 +132,27 @@ def bits(store: Path) -> dict[str, bytes]:
         return {name: np.asarray(group[name][...]).tobytes() for name in group.variables if name != "G"}
 
 
-def shards(store: Path) -> int:
-    return len(list(store.glob("shards/network*.nc")))
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-
-
 def nodes(arguments: argparse.Namespace) -> bool:
-    """A node joins under way and gets work; another one is lost under its tasks."""
+    """A node is lost under its tasks, and another joins and gets work."""
+    import sweep.plan
+
     with Nodes() as cluster:
         second = cluster.add()
+        sweep.plan._SHORTEST, sweep.plan._BATCHES_A_WORKER = 1.0, 1000  # many batches, of this many seconds
         what = spec([20_000, 30_000], arguments.replicas, 20.0)
-        hosts: list[int] = []
+        joined: list[Any] = []
+        at_work: set[int] = set()
 
-        def disturb(store: Path) -> None:
-            wait_for(lambda: shards(store) >= 2)
-            cluster.lose(second)
-            third = cluster.add()
-            wait_for(lambda: bool(actors_of(third)))
-            hosts.extend(actors_of(third))
+        def progress(state: Progress) -> None:
+            if not joined and state.replicas_done and actors_of(second):
+                cluster.lose(second)
+                joined.append(cluster.add())
+            elif joined:
+                at_work.update(actors_of(joined[0]))
 
-        summary, same = disturbed(what, cluster.folder, cluster.address, disturb)
-        print("actors on the node that joined", len(hosts))
-        print("failed", [failure.case.text for failure in summary.failures])
-        return bool(same and hosts and not summary.failures)
+        summary, same = disturbed(what, cluster.folder, cluster.address, progress)
+        print("actors at work on the node that joined", len(at_work))
+        return same and bool(at_work) and not summary.failures
 
 
 def actors_of(node: Any) -> list[int]:
@@ -176,28 +172,26 @@ def kills(arguments: argparse.Namespace) -> bool:
     """Workers are killed at random while they execute."""
     import sweep.plan
 
+    rng, struck, calls = random.Random(1), 0, 0
+
+    def progress(state: Progress) -> None:
+        nonlocal struck, calls
+        calls += 1
+        # A cell whose worker dies three times is given up, so that work goes on between the blows.
+        if not state.replicas_done or struck == arguments.kills or calls < 4:
+            return
+        family = [one for one in psutil.Process().children(recursive=True) if executing(one)]
+        if family:
+            threading.Timer(rng.uniform(0.0, 0.4), rng.choice(family).kill).start()
+            struck, calls = struck + 1, 0
+
     with Nodes() as cluster:
         cluster.add()
         sweep.plan._SHORTEST, sweep.plan._BATCHES_A_WORKER = 0.4, 1000  # many batches, of this many seconds
         what = spec([20_000, 30_000, 40_000], arguments.replicas, 20.0)
-        struck: list[int] = []
-
-        def disturb(store: Path) -> None:
-            rng, stored = random.Random(1), 0
-            while len(struck) < arguments.kills:
-                # A cell whose worker dies three times is given up, so that work goes on between the blows.
-                wait_for(lambda: shards(store) >= stored + 3)
-                time.sleep(rng.uniform(0.0, 1.0))
-                stored = shards(store)
-                family = [p for p in psutil.Process().children(recursive=True) if executing(p)]
-                if family:
-                    victim = rng.choice(family)
-                    victim.kill()
-                    struck.append(victim.pid)
-
-        summary, same = disturbed(what, cluster.folder, cluster.address, disturb)
-        print("workers killed", len(struck), "failed", [failure.case.text for failure in summary.failures])
-        return bool(same and len(struck) == arguments.kills and not summary.failures)
+        summary, same = disturbed(what, cluster.folder, cluster.address, progress)
+        print("workers killed", struck)
+        return same and struck == arguments.kills and not summary.failures
 
 
 def poison(_: argparse.Namespace) -> bool:

@@ -1,0 +1,86 @@
+"""What a report says of propagation of chaos: how two queues become independent as N grows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from analysis.chaos import LEAST_N, SIGNIFICANT, ChaosFit, chaos_table, fit_chaos
+from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_text import between, p_value, place, with_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: An exponent known no better than this is no answer, whatever its interval holds.
+WIDEST = 0.5
+
+
+def independence(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer how fast the joint law of two queues becomes a product."""
+    from analysis.chaos_figures import chaos_figure
+    from analysis.tagged import measure_chaos
+
+    draft.method = (
+        "The difference between the joint law of two queues' lengths and the product of their laws is "
+        "estimated without bias, entry by entry, from all queues by exchangeability; its Frobenius norm is "
+        f"fitted with a N^p (1 + b/N) at N ≥ {LEAST_N}. Expected is p = −1; with one choice and Poisson arrivals "
+        "queues that start empty are independent at every N."
+    )
+    measured = measure_chaos(tree)
+    fits = fit_chaos(measured)
+    rows = [row for row in chaos_table(fits) if row.n]
+    if not rows:
+        raise ValueError(f"two N ≥ {LEAST_N} of four replicas or more are needed: add values of N")
+    draft.answers += [_judged(row) for row in rows]
+    draft.shorten(
+        lambda answers: (
+            "Dependence falls like 1/N, or is not there, in "
+            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows."
+        )
+    )
+    draft.draw(
+        "chaos",
+        lambda: chaos_figure(measured, fits),
+        f"Dependence of two queues, {measured.attrs['source']}: norm of joint law minus product against N beside "
+        "a line of slope −1 (left), and N times the covariance of two lengths, where 0 is independence (right).",
+        "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
+        "covariance. " + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
+    )
+    header = ("network", "exponent", "95 % interval", "lim N · norm", "p of lack of fit",
+              "p of independence", "replicas")  # fmt: skip
+    cells = [
+        (
+            place(row),
+            with_error(row.exponent, row.exponent_stderr),
+            between(row.exponent_lo, row.exponent_hi),
+            with_error(row.first, row.first_stderr),
+            p_value(row.p_value),
+            p_value(row.p_zero),
+            str(row.n),
+        )
+        for row in rows
+    ]
+    caption = f"Joint law of two queues minus product, {measured.attrs['source']}."
+    draft.grids.append(Grid(caption=caption, header=header, rows=cells))
+
+
+def _judged(row: ChaosFit) -> Answer:
+    """Take the verdict of the fit, unless its interval is too wide to mean anything."""
+    where, text = place(row), f"{row.verdict}."
+    if math.isnan(row.exponent):
+        clear = row.p_zero > SIGNIFICANT and row.d == 1
+        if row.p_zero > SIGNIFICANT and row.d > 1:
+            text = f"no dependence is seen at any N, which more replicas may show (p = {p_value(row.p_zero)})."
+        return Answer(text=text, standing=AGREES if clear else INCONCLUSIVE, part=where)
+    if (row.exponent_hi - row.exponent_lo) / 2 > WIDEST:
+        interval = between(row.exponent_lo, row.exponent_hi)
+        text = f"dependent; the interval of the exponent, {interval}, is too wide to tell 1/N."
+        return Answer(text=text, standing=INCONCLUSIVE, part=where)
+    if row.p_value < SIGNIFICANT:
+        return Answer(text=text, standing=MEASURED, part=where)
+    holds = row.exponent_lo <= -1.0 <= row.exponent_hi
+    return Answer(text=text, standing=AGREES if holds else DIFFERS, part=where)
+
+
+CHAOS = Topic(name="chaos", question="Do queues become independent?", answer=independence)

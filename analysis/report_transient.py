@@ -1,0 +1,242 @@
+"""What a report says of the study transient: rates of distances, and bias beside fluctuation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.quantities import ROW, group_of
+from analysis.rates import RateFit, fit_rate, rate_table
+from analysis.report_chaos import CHAOS
+from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_text import between, clause, listed, p_value, place, signed, with_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: The exponent of a central limit theorem, and the nearest other that a study would care about.
+EXPECTED, OTHER = -0.5, -1 / 3
+#: A power law that does not fit at this level is no answer: a table has many rows.
+SIGNIFICANT = 0.01
+#: Distances of snapshots: name, symbol, and what it is.
+DISTANCES = {
+    "d_S": ("d_𝕊", "the metric of the state space, lengths and ages of jobs in service together"),
+    "d_P": ("d_P", "the Prohorov distance of the ages of jobs in service, queue length by queue length"),
+    "V": ("V_ℓ", "the norm of residual lives, queue length by queue length"),
+}
+
+
+def paths(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer how fast the paths of S approach their limit."""
+    draft.method = (
+        "S_sup is the largest difference, over stored times and queue lengths ℓ, between the share of queues "
+        "of length at least ℓ and its limit. A power of N is fitted to its mean over replicas. No theorem "
+        "gives a rate for general service; −1/2 is the exponent of a central limit theorem."
+    )
+    rows = list(rate_table(fit_rate(tree)))
+    for row in rows:
+        draft.answers.append(_rate_answer(row))
+    draft.shorten(
+        lambda answers: (
+            f"The 95 % interval of the exponent holds −1/2 and not −1/3 in "
+            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows; about one in "
+            "twenty would miss it by chance."
+        )
+    )
+    N = listed(group_of(tree, "network").N.values.tolist())
+
+    def make() -> Any:
+        from analysis.figures import rate_figure
+
+        return rate_figure(tree)
+
+    draft.draw(
+        "rates",
+        make,
+        "Mean over replicas of the largest distance S_sup against the number of servers, with standard errors "
+        "and fitted powers of N; the grey line has slope −1/2.",
+        f"Logarithmic plot of the mean of S_sup against N = {N}. It falls along a nearly straight line in each "
+        f"of {len(rows)} series; fitted exponents: {_exponents(rows)}.",
+    )
+    draft.grids.append(_rate_grid("Mean of S_sup = constant · N^exponent.", rows))
+
+
+def _rate_answer(row: RateFit) -> Answer:
+    """Judge one fitted exponent against −1/2."""
+    where = place(row)
+    if not row.n:
+        return Answer(text="too few N with two replicas or more for a fit.", standing=INCONCLUSIVE, part=where)
+    number = f"S_sup falls like N to the {with_error(row.exponent, row.exponent_stderr)}"
+    interval = f"95 % {between(row.exponent_lo, row.exponent_hi)}"
+    if row.p_value < SIGNIFICANT:
+        text = f"no single power of N fits ({clause(row.p_value)}); forced, {number} ({interval})."
+        return Answer(text=text, standing=INCONCLUSIVE, part=where)
+    if row.exponent_lo <= EXPECTED <= row.exponent_hi:
+        if row.exponent_lo <= OTHER <= row.exponent_hi:
+            text = f"{number} ({interval}), too wide to tell −1/2 from −1/3."
+            return Answer(text=text, standing=INCONCLUSIVE, part=where)
+        return Answer(text=f"{number} ({interval}), which holds −1/2.", standing=AGREES, part=where)
+    return Answer(text=f"{number} ({interval}), which excludes −1/2.", standing=DIFFERS, part=where)
+
+
+def _exponents(rows: Sequence[RateFit]) -> str:
+    return "; ".join(f"{place(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
+
+
+def _rate_grid(caption: str, rows: Sequence[RateFit]) -> Grid:
+    header = ("network", "exponent", "95 % interval", "constant", "p of lack of fit", "replicas")
+    cells = [
+        (
+            place(row),
+            with_error(row.exponent, row.exponent_stderr),
+            between(row.exponent_lo, row.exponent_hi),
+            with_error(row.constant, row.constant_stderr),
+            p_value(row.p_value),
+            str(row.n),
+        )
+        for row in rows
+    ]
+    return Grid(caption=caption, header=header, rows=cells)
+
+
+def ages(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer how fast ages of jobs in service approach their limit, in every distance that is stored."""
+    network = group_of(tree, "network")
+    stored = [name for name in DISTANCES if name in network]
+    if not stored:
+        raise ValueError("no snapshots of ages are stored: give snapshots in [run]")
+    parts = "; ".join(f"{DISTANCES[name][0]} is {DISTANCES[name][1]}" for name in stored)
+    draft.method = (
+        f"At the snapshots {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded these "
+        "distances may fall more slowly than N^(−1/2): their exponents are measured, not tested."
+    )
+    for name in stored:
+        draft.try_to(DISTANCES[name][0], lambda name=name: _distance(tree, name, draft))  # type: ignore[misc]
+    if not draft.answers:
+        raise ValueError("no distance of snapshots can be fitted")
+
+
+def _distance(tree: xr.DataTree, name: str, draft: Draft) -> None:
+    from analysis.figures import replicas_figure
+    from analysis.quantities import replicas_of
+
+    symbol, _ = DISTANCES[name]
+    values = replicas_of(tree, name).isel(snapshot=-1)
+    moment = values.snapshot.item()
+    shown = values.isel(level=0) if "level" in values.dims else values
+    at = f"t = {moment:g}" + (", ℓ = 1" if "level" in values.dims else "")
+    fits = fit_rate(shown.to_dataset(name=name), name)
+    rows = list(rate_table(fits))
+    fitted = [row for row in rows if row.n]
+    low, high = min(fitted, key=lambda row: row.exponent), max(fitted, key=lambda row: row.exponent)
+    spread = (
+        f"from {with_error(low.exponent, low.exponent_stderr)} ({place(low)}) "
+        f"to {with_error(high.exponent, high.exponent_stderr)} ({place(high)})"
+    )
+    if len(fitted) == 1:
+        spread = with_error(low.exponent, low.exponent_stderr)
+    poor = sum(row.p_value < SIGNIFICANT for row in fitted)
+    doubt = f"; no single power fits in {poor} of {len(fitted)} rows" if poor else ""
+    standing = INCONCLUSIVE if poor == len(fitted) else MEASURED
+    draft.say(f"at {at} the exponent of N is {spread}{doubt}.", standing, part=symbol)
+    if name == "d_S":
+        draft.draw(
+            name,
+            lambda: replicas_figure(shown, "mean"),
+            f"Mean over replicas of the distance {symbol} at {at} against N.",
+            f"Logarithmic plot of the mean of {symbol} against N; fitted exponents: {_exponents(rows)}.",
+        )
+    draft.grids.append(_rate_grid(f"Mean of {symbol} at {at} = constant · N^exponent.", rows))
+
+
+def errors(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer whether the error of the mean queue is bias or fluctuation."""
+    from analysis.bias import separate_errors
+    from analysis.bias_figures import errors_figure
+
+    network = group_of(tree, "network")
+    if "X" not in network:
+        raise ValueError('paths are not stored: leave out keep = "errors" in [run]')
+    last = tree.to_dict()
+    last = {name: data.isel(t=[-1]) if "t" in data.dims else data for name, data in last.items()}
+    found = separate_errors(type(tree).from_dict(last), "X").isel(t=0)
+    moment = found.t.item()
+    draft.method = (
+        f"X is the number of jobs per server, at t = {moment:g}. Its mean square deviation from the limit is "
+        "the square of its bias, the mean deviation, and its variance over replicas; each has its own power "
+        "of N. Expected are N^(−1/2) for the standard deviation and N^(−1) for the bias."
+    )
+    rows = _rows(found)
+    for row in rows:
+        draft.answers.append(_error_answer(row))
+    draft.shorten(
+        lambda answers: (
+            "Standard deviation and bias of X fall as expected in "
+            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows."
+        )
+    )
+    draft.draw(
+        "errors",
+        lambda: errors_figure(found),
+        f"Absolute bias and standard deviation of jobs per server at t = {moment:g} against N, with fitted "
+        "powers; a bias within two standard errors of zero is pale.",
+        "Two logarithmic plots against N, of the absolute bias and of the standard deviation of X. "
+        + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
+    )
+    header = ("network", "sd exponent", "95 % interval", "bias exponent", "95 % interval", "p of no bias",
+              "bias² in RMS², largest N")  # fmt: skip
+    draft.grids.append(
+        Grid(caption=f"Bias and fluctuation of X at t = {moment:g}.", header=header, rows=[*map(_cells, rows)])
+    )
+
+
+def _rows(found: xr.Dataset) -> list[xr.Dataset]:
+    shape = tuple(found.sizes[axis] for axis in ROW)
+    rows = [found.isel(dict(zip(ROW, index, strict=True))) for index in np.ndindex(shape)]
+    return [row for row in rows if row.n.item()]
+
+
+def _error_answer(row: xr.Dataset) -> Answer:
+    where = f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}"
+    numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
+    sd = f"the standard deviation falls like N to the {_pm(numbers, 'sd')}"
+    holds_sd = numbers["sd_exponent_lo"] <= EXPECTED <= numbers["sd_exponent_hi"]
+    if math.isnan(numbers["bias_exponent"]):
+        text = f"{sd}; no bias is seen at any N ({clause(numbers['bias_p_zero'])})."
+        return Answer(text=text, standing=AGREES if holds_sd else DIFFERS, part=where)
+    low, high = numbers["bias_exponent_lo"], numbers["bias_exponent_hi"]
+    bias = f"the bias like N to the {signed(numbers['bias_exponent'])} (95 % {between(low, high, 2)})"
+    standing = AGREES if holds_sd and low <= -1 <= high else DIFFERS
+    if standing == AGREES and not high - low < 1.0:
+        standing, bias = INCONCLUSIVE, f"{bias}, which tells little"
+    return Answer(text=f"{sd}, {bias}.", standing=standing, part=where)
+
+
+def _cells(row: xr.Dataset) -> tuple[str, ...]:
+    numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
+    largest = row.dropna("N", subset=["rms2"]).isel(N=-1)
+    share = float(largest.bias2) / float(largest.rms2)
+    return (
+        f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}",
+        _pm(numbers, "sd"),
+        between(numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]),
+        _pm(numbers, "bias") if math.isfinite(numbers["bias_exponent"]) else "not seen",
+        between(numbers["bias_exponent_lo"], numbers["bias_exponent_hi"], 2),
+        p_value(numbers["bias_p_zero"]),
+        f"{signed(100 * share, 0)} %",
+    )
+
+
+def _pm(numbers: dict[Any, float], name: str) -> str:
+    return with_error(numbers[f"{name}_exponent"], numbers[f"{name}_exponent_stderr"])
+
+
+TOPICS = (
+    Topic(name="rate", question="How fast do queue lengths approach their limit?", answer=paths),
+    Topic(name="ages", question="How fast do ages of jobs in service approach theirs?", answer=ages),
+    Topic(name="bias", question="Is the error bias or fluctuation?", answer=errors),
+    CHAOS,
+)
