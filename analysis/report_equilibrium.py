@@ -185,7 +185,6 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
     """Answer how the tail of queue lengths decays."""
     from analysis.tail_figures import tail_figure
     from analysis.tails import classify_tail, tail_table
-    from sweep.errors import LawError
 
     limit = group_of(tree, "invariant")
     draft.method = (
@@ -194,11 +193,7 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
         "rates converge slowly: more levels cost little with sweep.invariant_state."
     )
     fraction = _fraction(tree)
-    try:
-        rows = list(tail_table(classify_tail(limit, fraction=fraction)))
-    except LawError as error:
-        raise ValueError(str(error)) from error
-    rows = [row for row in rows if row.depth]
+    rows = [row for row in tail_table(classify_tail(limit, fraction=fraction)) if row.depth]
     draft.answers += [_tail(row) for row in rows]
     draft.shorten(
         lambda answers: (
@@ -214,7 +209,7 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
             lambda: tail_figure(limit, fraction=fraction),
             "The invariant S_ℓ against ℓ on axes that make a power law, a geometric and a double exponential "
             "tail a straight line; grey lines have the slope that theory predicts.",
-            "Three plots of the invariant tails. " + " ".join(f"{place(row)}: {row.verdict}." for row in rows),
+            "Three plots of the invariant tails. " + " ".join(f"{place(row)}: {_verdict(row)}" for row in rows),
         )
     header = ("network", "regime", "rate", "between", "theory", "levels seen")
     cells = [
@@ -235,7 +230,11 @@ def _tail(row: TailFit) -> Answer:
     standing = {"agrees": AGREES, "disagrees": DIFFERS, "undecided": INCONCLUSIVE}.get(row.agreement, MEASURED)
     if row.regime == INCONCLUSIVE:
         standing = INCONCLUSIVE
-    return Answer(text=f"{row.verdict}.", standing=standing, part=place(row))
+    return Answer(text=_verdict(row), standing=standing, part=place(row))
+
+
+def _verdict(row: TailFit) -> str:
+    return f"{row.verdict.replace('_', ' ')}."
 
 
 def _fraction(tree: xr.DataTree) -> float:

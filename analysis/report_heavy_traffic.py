@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
 from analysis.heavy_traffic_data import load_tree, starts_of
 from analysis.heavy_traffic_figures import heavy_traffic_figure
-from analysis.heavy_traffic_queues import QueueLaw, queue_laws, two_times
+from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
 from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
 from analysis.report_text import NONE, p_value, scaled_place, signed, with_error
@@ -62,10 +62,10 @@ def _distance(fit: DistanceFit) -> Answer:
     parts = []
     if fit.in_m.points > 1:
         power = with_error(fit.in_m.exponent, fit.in_m.stderr)
-        parts.append(f"W1 falls like m to the {power} at N = {fit.largest_N}")
+        parts.append(f"W1 falls like m^({power}) at N = {fit.largest_N}")
     if fit.in_N.points > 1:
         power = with_error(fit.in_N.exponent, fit.in_N.stderr)
-        parts.append(f"{'like' if parts else 'W1 falls like'} N to the {power} at m = {fit.largest_m}")
+        parts.append(f"{'like' if parts else 'W1 falls like'} N^({power}) at m = {fit.largest_m}")
     joint = [one for one in fit.joint if one.rule == "squares"]
     if joint:
         (one,) = joint
@@ -118,7 +118,7 @@ def means(tree: xr.DataTree, draft: Draft) -> None:
     draft.grids.append(Grid(caption="Mean of Q/√m, extrapolated to m = ∞.", header=header, rows=cells))
 
 
-def _row(fit: MeanFit | QueueLaw | PairCovariance) -> tuple[float, float, int, str]:
+def _row(fit: MeanFit | QueueLaw | TwoTimes | PairCovariance) -> tuple[float, float, int, str]:
     return fit.b1, fit.b0, fit.ell, fit.G
 
 
@@ -185,7 +185,7 @@ def _law(laws: Sequence[QueueLaw]) -> Answer:
 
 def _two_times(tree: xr.DataTree, draft: Draft) -> None:
     rows = two_times(tree)
-    header = ("limit", "m", "N", "seen", "limit’s", "deviation in s.e.", "if forgetful")
+    header = ("limit", "m", "N", "seen", "limit's", "deviation in s.e.", "if forgetful")
     cells = [
         (
             scaled_place(row), str(row.m), str(row.N), with_error(row.share, row.stderr), signed(row.limit),
@@ -194,6 +194,17 @@ def _two_times(tree: xr.DataTree, draft: Draft) -> None:
         for row in rows
     ]  # fmt: skip
     times = f"s = {rows[0].s:g}, t = {rows[0].t:g}" if rows else ""
+    for place in dict.fromkeys(map(_row, rows)):
+        one = max((row for row in rows if _row(row) == place), key=lambda row: (row.m, row.N))
+        standing = AGREES if abs(one.z) <= NEAR else DIFFERS if abs(one.z) > FAR else INCONCLUSIVE
+        if standing == AGREES and not one.stderr < ROUGH * one.limit:
+            standing = INCONCLUSIVE
+        draft.say(
+            f"at m = {one.m}, N = {one.N} the joint probability at {times} is "
+            f"{with_error(one.share, one.stderr)}; the limit has {one.limit:.3f}.",
+            standing,
+            part=scaled_place(one),
+        )
     caption = f"P(X_s > x, X_t > y) of one queue at the limit's medians, {times}."
     draft.grids.append(Grid(caption=caption, header=header, rows=cells))
 
@@ -215,7 +226,7 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
             f"{with_error(largest.scaled, largest.N * largest.stderr)}, the correlation "
             f"{largest.correlation:.1e}".replace("e-0", "e−").replace("e-", "e−")
         )
-        standing = MEASURED if seen else INCONCLUSIVE
+        standing = MEASURED if 2 * len(seen) > len(members) else INCONCLUSIVE
         draft.say(f"{text}.", standing, part=scaled_place(largest))
     header = ("limit", "m", "N", "N · covariance", "correlation", "replicas")
     cells = [
@@ -230,7 +241,7 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
 
 TOPICS = (
     Topic(name="distance", question="How do distances from the diffusion limit fall?", answer=distances),
-    Topic(name="mean", question="Do mean queues extrapolate to the limit’s?", answer=means),
+    Topic(name="mean", question="Do mean queues extrapolate to the limit's?", answer=means),
     Topic(name="queues", question="Do single queues follow the limit process?", answer=queues),
     Topic(name="chaos", question="Do queues become independent?", answer=covariances),
 )

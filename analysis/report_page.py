@@ -44,11 +44,12 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """A table: the first cell of each row heads it."""
+    """A table: the first cell of each row heads it; `words` tells that cells are text, not numbers."""
 
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ def answered(topic: Topic, tree: xr.DataTree) -> Section:
     draft = Draft()
     try:
         topic.answer(tree, draft)
-    except (ValueError, AccuracyError) as error:
+    except (ValueError, OSError, AccuracyError) as error:  # OSError: a trace whose file is elsewhere
         draft.say(f"Not to be told from these results: {error}.", INCONCLUSIVE)
     return Section(name=topic.name, question=topic.question, **vars(draft))
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from analysis.report_page import Picture
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
     from matplotlib.transforms import Bbox
 
 _PAD = 0.06  # inches around a panel
+_LEGEND = 9.5  # points
 #: Text as outlines, so that a page looks alike everywhere; no date or random ids, so that it repeats.
 _SVG = {"svg.fonttype": "path", "svg.hashsalt": "report"}
 _METADATA: dict[str, Any] = {"Date": None, "Creator": None}
@@ -50,14 +52,14 @@ def images_of(figure: Figure) -> Images:
     whole = _address(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # panels must stay where they are while others are hidden
-    parts: list[Artist] = [*figure.axes, *figure.legends]
     panels = []
-    for part in parts if len(parts) > 1 else ():
-        with _alone(figure, part):
-            box = _box(figure, part)
-            if box is not None:
-                panels.append(_address(figure, box))
-    return Images(whole=whole, panels=tuple(panels))
+    for axes in figure.axes:
+        if axes.axison:
+            with _alone(figure, axes):
+                panels.append(_address(figure, _box(figure, axes)))
+    legends = [axes.get_legend() for axes in figure.axes if not axes.axison]
+    panels += [_column(legend) for legend in [*legends, *figure.legends] if legend is not None]
+    return Images(whole=whole, panels=tuple(panels) if len(panels) > 1 else ())
 
 
 def write_files(picture: Picture, number: int, folder: str | os.PathLike[str]) -> list[Path]:
@@ -71,7 +73,7 @@ def write_files(picture: Picture, number: int, folder: str | os.PathLike[str]) -
         return [save(picture.figure, stem.with_suffix(suffix)) for suffix in (".svg", ".png")]
 
 
-def _address(figure: Figure, box: Bbox | None = None) -> str:
+def _address(figure: Figure, box: Bbox | str | None = None) -> str:
     import matplotlib
 
     buffer = io.BytesIO()
@@ -81,44 +83,33 @@ def _address(figure: Figure, box: Bbox | None = None) -> str:
 
 
 @contextmanager
-def _alone(figure: Figure, part: Artist) -> Iterator[None]:
-    """Hide all but one part, and lay a legend of its own out in one column."""
+def _alone(figure: Figure, part: Axes) -> Iterator[None]:
+    """Hide all but one part of a figure."""
     others = [one for one in [*figure.axes, *figure.legends, *figure.texts] if one is not part]
     seen = [one.get_visible() for one in others]
-    legends = {one: one._ncols for one in _own_legends(part)}  # type: ignore[attr-defined]
     for one in others:
         one.set_visible(False)
-    for legend in legends:
-        legend.set_ncols(1)
     try:
         yield
     finally:
         for one, visible in zip(others, seen, strict=True):
             one.set_visible(visible)
-        for legend, columns in legends.items():
-            legend.set_ncols(columns)
 
 
-def _own_legends(part: Artist) -> list[Any]:
-    """Return legends that fill their part: those of the figure, or of axes that are switched off."""
-    from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
-
-    if isinstance(part, Legend):
-        return [part]
-    if isinstance(part, Axes) and not part.axison and part.get_legend() is not None:
-        return [part.get_legend()]
-    return []
+def _box(figure: Figure, axes: Axes) -> Bbox | None:
+    """Return where axes are with their labels, in inches with some room."""
+    box = axes.get_tightbbox()
+    return None if box is None else box.transformed(figure.dpi_scale_trans.inverted()).padded(_PAD)
 
 
-def _box(figure: Figure, part: Artist) -> Bbox | None:
-    """Return where a part is, in inches with some room; None if nothing is drawn there."""
-    from matplotlib.axes import Axes
+def _column(legend: Legend) -> str:
+    """Return a legend in one column, as a figure of its own."""
+    from matplotlib.figure import Figure
 
-    legends = _own_legends(part)
-    if isinstance(part, Axes) and not part.axison and not legends:
-        return None
-    box = (legends[0] if legends else part).get_tightbbox()
-    if box is None or not box.width > 0.0:
-        return None
-    return box.transformed(figure.dpi_scale_trans.inverted()).padded(_PAD)
+    figure = Figure()
+    figure.legend(
+        legend.legend_handles, [text.get_text() for text in legend.get_texts()], frameon=False,
+        fontsize=_LEGEND, handlelength=3.2, title=legend.get_title().get_text() or None,
+        title_fontsize=_LEGEND,
+    )  # fmt: skip
+    return _address(figure, "tight")

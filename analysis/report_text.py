@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from typing import Any
 
 #: What stands for a number that is not there.
 NONE = "–"
+
+_INDEX = re.compile(r"\b([SXVCd])_(\w+|𝕊)")
+_POWER = re.compile(r"\^(?:\(([^()]*)\)|(\w+))")
 
 
 def signed(value: float, decimals: int = 3) -> str:
@@ -99,6 +104,18 @@ def listed(values: Any, most: int = 8) -> str:
     """
     text = [f"{value:g}" if isinstance(value, (int, float)) else str(value) for value in values]
     return ", ".join(text if len(text) <= most else [*text[:3], "…", *text[-2:]]).replace("-", "−")
+
+
+def marked_up(text: str) -> str:
+    """Return text as HTML, with the indices and powers of symbols set below and above.
+
+    Examples
+    --------
+    >>> marked_up("S_1 < N^(−1/2), d_𝕊 & N^p, log_S")
+    'S<sub>1</sub> &lt; N<sup>−1/2</sup>, d<sub>𝕊</sub> &amp; N<sup>p</sup>, log_S'
+    """
+    lowered = _INDEX.sub(r"\1<sub>\2</sub>", html.escape(text))
+    return _POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", lowered)
 
 
 def _raised(power: int) -> str:

@@ -69,7 +69,7 @@ def _rate_answer(row: RateFit) -> Answer:
     where = place(row)
     if not row.n:
         return Answer(text="too few N with two replicas or more for a fit.", standing=INCONCLUSIVE, part=where)
-    number = f"S_sup falls like N to the {with_error(row.exponent, row.exponent_stderr)}"
+    number = f"S_sup falls like N^({with_error(row.exponent, row.exponent_stderr)})"
     interval = f"95 % {between(row.exponent_lo, row.exponent_hi)}"
     if row.p_value < SIGNIFICANT:
         text = f"no single power of N fits ({clause(row.p_value)}); forced, {number} ({interval})."
@@ -124,10 +124,11 @@ def _distance(tree: xr.DataTree, name: str, draft: Draft) -> None:
     from analysis.quantities import replicas_of
 
     symbol, _ = DISTANCES[name]
-    values = replicas_of(tree, name).isel(snapshot=-1)
-    moment = values.snapshot.item()
-    shown = values.isel(level=0) if "level" in values.dims else values
-    at = f"t = {moment:g}" + (", ℓ = 1" if "level" in values.dims else "")
+    stored = group_of(tree, "network")[[name]].isel(snapshot=-1)
+    moment = stored.snapshot.item()
+    at = f"t = {moment:g}" + (", ℓ = 1" if "level" in stored.dims else "")
+    # Deep levels may be empty in limit and network alike, at distance 0: no power of N.
+    shown = replicas_of(stored.isel(level=0) if "level" in stored.dims else stored, name)
     fits = fit_rate(shown.to_dataset(name=name), name)
     rows = list(rate_table(fits))
     fitted = [row for row in rows if row.n]
@@ -188,8 +189,12 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
     )
     header = ("network", "sd exponent", "95 % interval", "bias exponent", "95 % interval", "p of no bias",
               "bias² in RMS², largest N")  # fmt: skip
+    caption = (
+        f"Bias and fluctuation of X at t = {moment:g}; the share of bias² is estimated without bias and may "
+        "come out below zero."
+    )
     draft.grids.append(
-        Grid(caption=f"Bias and fluctuation of X at t = {moment:g}.", header=header, rows=[*map(_cells, rows)])
+        Grid(caption=caption, header=header, rows=[*map(_cells, rows)])
     )
 
 
@@ -202,15 +207,19 @@ def _rows(found: xr.Dataset) -> list[xr.Dataset]:
 def _error_answer(row: xr.Dataset) -> Answer:
     where = f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}"
     numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
-    sd = f"the standard deviation falls like N to the {_pm(numbers, 'sd')}"
-    holds_sd = numbers["sd_exponent_lo"] <= EXPECTED <= numbers["sd_exponent_hi"]
+    sd = f"the standard deviation falls like N^({_pm(numbers, 'sd')})"
+    ends = numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]
+    standing = AGREES if ends[0] <= EXPECTED <= ends[1] else DIFFERS
+    if standing == AGREES and ends[1] >= OTHER:
+        standing, sd = INCONCLUSIVE, f"{sd}, too rough to tell −1/2 from −1/3"
     if math.isnan(numbers["bias_exponent"]):
         text = f"{sd}; no bias is seen at any N ({clause(numbers['bias_p_zero'])})."
-        return Answer(text=text, standing=AGREES if holds_sd else DIFFERS, part=where)
+        return Answer(text=text, standing=standing, part=where)
     low, high = numbers["bias_exponent_lo"], numbers["bias_exponent_hi"]
-    bias = f"the bias like N to the {signed(numbers['bias_exponent'])} (95 % {between(low, high, 2)})"
-    standing = AGREES if holds_sd and low <= -1 <= high else DIFFERS
-    if standing == AGREES and not high - low < 1.0:
+    bias = f"the bias like N^({signed(numbers['bias_exponent'])}) (95 % {between(low, high, 2)})"
+    if not low <= -1.0 <= high:
+        standing = DIFFERS
+    elif not high - low < 1.0:
         standing, bias = INCONCLUSIVE, f"{bias}, which tells little"
     return Answer(text=f"{sd}, {bias}.", standing=standing, part=where)
 

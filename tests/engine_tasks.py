@@ -34,6 +34,14 @@ def fail(payload: Payload, _: Shared) -> Arrays:
     raise ArithmeticError(f"no result for {payload['what']}")
 
 
+def raise_always(_: Payload, __: Shared) -> Arrays:
+    raise ArithmeticError("this cell never works")
+
+
+def exit_at_once(_: Payload, __: Shared) -> Arrays:
+    os._exit(9)
+
+
 def leave(payload: Payload, _: Shared) -> Arrays:
     """End the worker, at once and without a word."""
     os._exit(payload["code"])

@@ -46,9 +46,9 @@ def test_mean_square_is_squared_bias_plus_variance_and_both_are_unbiased() -> No
 def test_mean_of_squared_bias_is_right_where_there_is_none() -> None:
     rng = np.random.default_rng(2)
     squares = [
-        separate_errors(study(rng.standard_normal((2, 4)), N[:2])).bias2.values.ravel() for _ in range(200)
+        separate_errors(study(rng.standard_normal((2, 4)), N[:2])).bias2.values.ravel() for _ in range(100)
     ]
-    mean, stderr = np.mean(squares), np.std(squares) / math.sqrt(400)
+    mean, stderr = np.mean(squares), np.std(squares) / math.sqrt(200)
     assert abs(mean) < 4 * stderr
     # Twin: the square of the mean itself is 1/4.
     assert 4 * stderr < 0.25

@@ -22,10 +22,11 @@ from sweep import provenance as provenance_module
 from sweep import results as results_module
 from sweep.cube import consolidate
 from sweep.errors import StoreError
-from sweep.provenance import provenance
 from sweep.layout import Group, Layout
+from sweep.provenance import provenance
 from sweep.results import load
 from sweep.schema import COORDINATES, GROUPS
+from sweep.seeds import NUMBERS_VERSION
 from sweep.store import Store
 
 LONG = "hyperexponential(scv=" + "1" * 60 + ")"

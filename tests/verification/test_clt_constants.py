@@ -13,8 +13,8 @@ from analysis.fluctuations import clt_constants
 from analysis.mean_field import mean_field_constants
 
 SIZES, REPLICAS = (32, 64, 128), 32
-# Batches of 15, a few relaxation times (2.3 at d = 2, λ = .5), each seen 20 times for its averages.
-WARM_UP, BATCH, BATCHES, SEEN, LEVELS = 45.0, 15.0, 250, 20, 3
+# Batches of 15, a few relaxation times (2.3 at d = 2, λ = .5), each seen ten times for its averages.
+WARM_UP, BATCH, BATCHES, SEEN, LEVELS = 45.0, 15.0, 500, 10, 3
 CASES = [(2, 0.5, True), (2, 0.5, False), (3, 0.7, False)]
 
 
