@@ -7,6 +7,7 @@ from pathlib import Path
 
 import netCDF4
 import numpy as np
+import psutil  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from typer.testing import CliRunner
 
@@ -62,6 +63,14 @@ def has_progressed(store: Path, replicas: int) -> bool:
         return store_status(store).replicas > replicas
     except sweep.errors.StoreError:
         return False
+
+
+def listening(head: Head) -> set[str]:
+    """The addresses at which the processes of a head can be reached."""
+    sockets = [one for process in head.family() for one in process.net_connections()]
+    found = {one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN}
+    assert found
+    return found
 
 
 class LineCutError(Exception):
@@ -134,6 +143,7 @@ def test_an_open_cluster_is_used_by_the_commands_with_a_warning(
 ) -> None:
     spec, store = write_spec(tmp_path, 4), str(tmp_path / "store")
     with Head() as head:
+        assert listening(head) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         monkeypatch.setenv("RAY_API_SERVER_ADDRESS", head.address)
         run = CliRunner()
         submitted = run.invoke(commands(), ["submit", str(spec), "--store", store])

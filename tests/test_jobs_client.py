@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,7 +23,7 @@ import pytest
 
 import sweep
 from sweep.engines import fetch as fetching
-from sweep.engines import jobs, package
+from sweep.engines import job_main, jobs, package
 from sweep.engines.checkup import compare_nodes
 from sweep.engines.dashboard import Dashboard, UnreachableError, check_address, cluster_token
 from sweep.engines.job_main import lacks
@@ -416,6 +417,21 @@ def test_nodes_that_differ_are_found() -> None:
     assert found["a"] == ("ok", "a: 4 CPUs, 8.0 GB for tasks")
     assert found["b"][0] == "fault"
     assert found["c"] == ("fault", "a cannot run tasks: no")
+
+
+def test_the_log_of_a_long_run_of_many_cells_stays_short(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(job_main.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("sweep.progress.sentence", lambda state: f"{state} of 20000 cells")
+    show = job_main._teller(SimpleNamespace(refresh=lambda: None))
+    for done in range(20_000):  # a minute each, two weeks together
+        show(done)  # type: ignore[arg-type]
+        clock[0] += 60.0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["0 of 20000 cells  after 0 s", "1 of 20000 cells  after 60 s"]
+    assert 100 < len(lines) < 1000
 
 
 # --------------------------------------------------------------------------------------------- fetching

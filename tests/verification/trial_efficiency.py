@@ -60,7 +60,7 @@ class Clock:
 def speedup(show: Show) -> None:
     """Two workers against one process, on a sweep that computes."""
     tables = spec({"N": [100_000], "G": ["lomax(beta=1.5)"]}, {"replicas": 300})
-    warm_up("transient")
+    warm_up(parse_spec(tables))
     rates: dict[str, list[float]] = {"serial": [], "local": []}
     with tempfile.TemporaryDirectory() as name:
         for turn in range(2):
@@ -81,7 +81,8 @@ def short(show: Show) -> None:
     tables = spec({"N": [1000]}, {"replicas": 10_000, "keep": "errors"})
     checked = parse_spec(tables)
     (case,), grids = checked.cells(), checked.grids()
-    warm_up("transient")
+    assert case.limit is not None
+    warm_up(checked)
     limit = solve_limit({"limit": case.limit, "grids": grids}, {})
     shared = {case.limit.key: {key: values[0] for key, values in limit.items()}}
     payload = {"items": ((case, tuple(range(1000))),), "seed": 15, "grids": grids}
@@ -138,7 +139,7 @@ def fill(store: Path) -> None:
             keys = [case.key for case in part for _ in range(10)]
             values = {"S_sup": rng.random(len(keys)), "longest": rng.integers(1, 9, len(keys)).astype(float)}
             made.write_shard("network", keys, list(range(10)) * len(part), values)
-        limits = {case.limit.key: case.limit for case in cases}
+        limits = {case.limit.key: case.limit for case in cases if case.limit is not None}
         grids = checked.grids()
         solved = solve_limit({"limit": cases[0].limit, "grids": grids}, {})
         for key in limits:

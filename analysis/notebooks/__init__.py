@@ -1,0 +1,1 @@
+"""Notebooks to copy: load results, select by label, fit, plot, conclude."""
