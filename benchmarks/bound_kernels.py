@@ -8,12 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sweep.network.departure_kernels import OPTIONS
 from sweep.network.kernels import refill
 from sweep.network.prefetch_kernels import prefetch
 from sweep.network.state import ARRIVALS, SERVICES, Clock, Draws, Routing
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(**OPTIONS)
 def touch(routing: Routing, draws: Draws, clock: Clock, servers: NDArray[Any], arrivals: int) -> float:
     """Draw a gap, a service and d servers for each arrival, and read and write these servers."""
     now, d, used = 0.0, np.uint64(draws.d), clock.used

@@ -1,7 +1,7 @@
 // Textbook event-driven simulation of SQ(d) with exponential service: one std::priority_queue of arrivals and
 // departures, std::mt19937_64. Same workload and statistics as sweep.simulate.
 //
-// A service time belongs to a job, so the usual simulator keeps a queue of jobs a server and draws the time at
+// A service time belongs to a job, so the textbook simulator keeps a queue of jobs a server and draws the time at
 // the arrival: compile with -DJOBS for that. Lengths suffice where the time is drawn as service begins, which is
 // the same in law, uses less memory and is faster: that one is the default, so that no ratio flatters us.
 //

@@ -1,9 +1,9 @@
 """What Ray costs a sweep: short replicas, long ones, and many cells, beside the same in one process.
 
-Run by name: `python benchmarks/ray_engine.py [--quick]`. Each sweep is run by the serial engine, then by Ray
-with two actors. What is compared is replicas a second from the moment that an eighth of them is done, by when
-every worker has loaded its kernels, to the last; the time to the solved limit is shown as start-up. The share
-of the ideal is Ray's rate over twice the serial one. Driver memory and logs are of the run of many cells.
+Run by name: `python benchmarks/ray_engine.py [--quick]`. Every batch of a sweep is run and stored with the serial
+engine, then with two actors of Ray, both of which have worked before the clock starts; how long that took is
+shown as start-up. The share of the ideal is the serial time over twice Ray's. Driver memory and logs are of a
+whole run of many cells.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,48 +22,98 @@ from rich.table import Table
 
 import sweep
 from sweep.driver import Progress
+from sweep.engines import make_engine
+from sweep.plan import Batch, Plan, make_plan
+from sweep.spec import parse_spec
+from sweep.store import Store
+from sweep.task import Arrays, Outcome, Task, execute
+from sweep.work import warm_up
 
 ACTORS = 2
 _MEGABYTE = 1e6
 
 
-@dataclass
-class Watch:
-    """Takes the time of a run, and the memory of this process along the way."""
+class Batches:
+    """The tasks of some batches, and the limits that they are compared with."""
 
-    started: float
-    solved: float = 0.0
-    first: tuple[float, int] | None = None  # time, and replicas done, from which the rate is taken
-    last: tuple[float, int] = (0.0, 0)
-    early: int = 0  # bytes after an eighth of the replicas
-    late: int = 0
-    logs: int = 0
+    def __init__(self, plan: Plan, limits: Mapping[str, Arrays], batches: Iterable[Batch]) -> None:
+        self._plan, self._limits, self._left = plan, limits, iter(batches)
+        self.batches: dict[str, Batch] = {}
+
+    def next_task(self) -> Task | None:
+        """Return the next task, None if there is none."""
+        batch = next(self._left, None)
+        if batch is None:
+            return None
+        task = self._plan.batch_task(batch)
+        self.batches[task.name] = batch
+        return task
+
+    def shared(self, name: str) -> Arrays:
+        """Return a limit."""
+        return self._limits[name]
+
+
+def arrays_of(outcome: Outcome) -> Arrays:
+    """Return what a task computed."""
+    if outcome.arrays is None:
+        raise RuntimeError(f"{outcome.task.name} failed: {outcome.error}")
+    return outcome.arrays
+
+
+def measure(what: Mapping[str, Any], engine: str) -> tuple[float, float]:
+    """Return start-up and working seconds of a sweep."""
+    checked = parse_spec(what)
+    plan = make_plan(checked, workers=ACTORS)
+    limits = {
+        limit.key: {
+            name: values[0] for name, values in arrays_of(execute(plan.limit_task(limit), {})).items()
+        }
+        for limit in plan.missing_limits
+    }
+    warm_up(checked)
+    workers = ACTORS if engine == "ray" else 1
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, make_engine(engine, workers) as executor:
+        store = Store.create(Path(folder) / "store", checked.frame(), checked.to_toml())
+        seen: set[str] = set()
+        while len(seen) < workers:
+            seen.update(outcome.worker for outcome in executor.run(Batches(plan, limits, plan.batches[:2])))
+        started = time.perf_counter()
+        source = Batches(plan, limits, plan.batches)
+        for outcome in executor.run(source):
+            keep(store, checked.REPLICA_KIND, source.batches[outcome.task.name], arrays_of(outcome))
+        return started - begun, time.perf_counter() - started
+
+
+def keep(store: Store, kind: str, batch: Batch, arrays: Arrays) -> None:
+    """Write a shard, as a run does."""
+    items = list(rows(batch))
+    store.write_shard(kind, [key for key, _ in items], [number for _, number in items], arrays)
+
+
+def rows(batch: Batch) -> Iterator[tuple[str, int]]:
+    """Yield key and replica of each row of a batch's arrays."""
+    for case, numbers in batch.items:
+        yield from ((case.key, number) for number in numbers)
+
+
+class Watch:
+    """Keeps an eye on memory and logs during a run."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.seconds = 0.0
+        self.early = self.late = self.logs = 0
 
     def __call__(self, state: Progress) -> None:
         """Take note of the state after a task."""
-        now = time.perf_counter()
-        if state.limits_done < state.limits_total or not self.solved:
-            self.solved = now
-            return
-        if 8 * state.replicas_done < state.replicas_total:
-            return
-        self.last = now, state.replicas_done
-        self.first = self.first or self.last
-        self.late = psutil.Process().memory_info().rss
-        self.early = self.early or self.late
+        self.seconds = time.perf_counter() - self.started
+        if 8 * state.replicas_done >= state.replicas_total > 0:
+            self.late = psutil.Process().memory_info().rss
+            self.early = self.early or self.late
         if state.replicas_done == state.replicas_total:
             self.logs = log_bytes()
-
-    @property
-    def startup(self) -> float:
-        """Seconds until the limit is solved."""
-        return self.solved - self.started
-
-    @property
-    def rate(self) -> float:
-        """Replicas a second."""
-        began, done = self.first or self.last
-        return (self.last[1] - done) / (self.last[0] - began)
 
 
 def log_bytes() -> int:
@@ -75,19 +124,6 @@ def log_bytes() -> int:
         return 0
     place: Any = ray._private.worker._global_node
     return sum(file.stat().st_size for file in Path(place.get_logs_dir_path()).rglob("*") if file.is_file())
-
-
-def run(spec: Mapping[str, Any], engine: str) -> Watch:
-    """Run a sweep into a store that is thrown away."""
-    with tempfile.TemporaryDirectory() as folder:
-        watch = Watch(time.perf_counter())
-        workers = ACTORS if engine == "ray" else None
-        summary = sweep.run(
-            spec, store=Path(folder) / "store", engine=engine, workers=workers, progress=watch
-        )
-        if summary.failures:
-            raise RuntimeError(f"{len(summary.failures)} cells failed: {summary.failures[0].error}")
-    return watch
 
 
 def spec(grid: Mapping[str, Any], replicas: int, horizon: float) -> dict[str, Any]:
@@ -103,17 +139,16 @@ def spec(grid: Mapping[str, Any], replicas: int, horizon: float) -> dict[str, An
 
 def compare(table: Table, name: str, what: Mapping[str, Any], replicas: int) -> None:
     """Add a row of one sweep by both engines."""
-    alone, actors = run(what, "serial"), run(what, "ray")
-    ratio = actors.rate / alone.rate
+    (_, alone), (startup, actors) = measure(what, "serial"), measure(what, "ray")
     table.add_row(
         name,
         f"{replicas}",
-        f"{1e3 / alone.rate:.2f}",
-        f"{alone.rate:.1f}",
-        f"{actors.rate:.1f}",
-        f"{ratio:.2f}",
-        f"{ratio / ACTORS:.0%}",
-        f"{alone.startup:.1f} / {actors.startup:.1f}",
+        f"{1e3 * alone / replicas:.2f}",
+        f"{alone:.1f}",
+        f"{actors:.1f}",
+        f"{alone / actors:.2f}",
+        f"{alone / actors / ACTORS:.0%}",
+        f"{startup:.1f}",
     )
 
 
@@ -122,9 +157,12 @@ def many_cells(console: Console, cells: int) -> None:
     servers = list(range(10, 10 + cells // 100))
     loads = [round(0.3 + 0.005 * i, 3) for i in range(100)]
     grid = {"N": servers, "lam": loads, "G": "exponential"}
-    watch = run(spec(grid, 1, 2.0), "ray")
+    watch = Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        what, store = spec(grid, 1, 2.0), Path(folder) / "store"
+        sweep.run(what, store=store, engine="ray", workers=ACTORS, progress=watch)
     console.print(
-        f"{len(servers) * len(loads)} cells in {watch.last[0] - watch.started:.0f} s; driver "
+        f"{len(servers) * len(loads)} cells in {watch.seconds:.0f} s; driver "
         f"{watch.early / _MEGABYTE:.0f} MB after an eighth of them, {watch.late / _MEGABYTE:.0f} MB at the "
         f"end; Ray's logs {watch.logs / _MEGABYTE:.2f} MB"
     )
@@ -137,7 +175,7 @@ def main() -> None:
     part = 10 if parser.parse_args().quick else 1
     console = Console(width=110)
     table = Table(title=f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} before; {ACTORS} actors")
-    for column in ("", "replicas", "ms each", "serial /s", "Ray /s", "ratio", "of ideal", "start-up s"):
+    for column in ("", "replicas", "ms each", "serial s", "Ray s", "ratio", "of ideal", "start-up s"):
         table.add_column(column, justify="right" if column else "left")
     short, long = 10_000 // part, 64 // part
     compare(table, "short replicas", spec({"N": [500, 600, 700, 800]}, short // 4, 10.0), short)

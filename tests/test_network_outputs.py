@@ -185,7 +185,7 @@ def test_simulate_labels_what_is_asked_for() -> None:
     assert all(full[name].attrs["units"] and full[name].attrs["long_name"] for name in full)
     for name in ("averages", "measure"):
         with pytest.raises(TypeError, match=f"{name} must be true or false, got 1"):
-            simulate(**arguments, **{name: 1})
+            simulate(**{**arguments, name: 1})
 
 
 def test_room_for_jobs_grows() -> None:

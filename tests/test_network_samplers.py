@@ -26,9 +26,10 @@ def test_layers_have_one_area_and_the_known_tail() -> None:
 def score(times: np.ndarray, ages: list[float], above: list[float]) -> float:
     """Largest |z| of the shares beyond some ages."""
     n = times.size
-    return max(
+    worst: float = max(
         abs((times > a).mean() - p) / math.sqrt(p * (1 - p) / n) for a, p in zip(ages, above, strict=True)
     )
+    return worst
 
 
 def test_normal_numbers_have_their_law() -> None:

@@ -37,3 +37,15 @@ def test_the_command_names_the_snapshots_there_are(tmp_path, capsys):
     assert "snapshot must be given for d_S: add --snapshot with one of [2.0, 10.0]" in capsys.readouterr().err
     assert main([str(path), "--quantity", "d_S", "--snapshot", "3"]) == 2
     assert "snapshot must be one of [2.0, 10.0], got 3" in capsys.readouterr().err
+
+
+def test_the_command_fits_two_terms_and_leaves_out_small_sizes(tmp_path, capsys):
+    path = stored_at_snapshots(tmp_path)
+    arguments = [str(path), "--quantity", "d_S", "--snapshot", "10"]
+    assert main([*arguments, "--model", "two-term", "--figure", str(tmp_path / "a.png")]) == 0
+    rows = re.findall(r"exponential\s+(-0.5|-1)\s+(\S+)\s+(\S+)", capsys.readouterr().out)
+    assert [term for term, _, _ in rows] == ["-0.5", "-1"]
+    # The second snapshot falls like 1/N exactly: no first term, and a second one of 1.
+    assert abs(float(rows[0][1])) < 4 * float(rows[0][2])
+    assert abs(float(rows[1][1]) - 1) < 4 * float(rows[1][2])
+    assert main([*arguments, "--sizes", "asymptotic"]) == 0

@@ -39,12 +39,17 @@ def executed(name: str, folder: Path) -> NotebookNode:
     if name not in NAMES:
         raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
     import nbformat
+    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
     os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")  # or jupyter_core warns of folders to come
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    # Over files rather than ports of this machine, which others could read.
+    manager = AsyncKernelManager(
+        kernel_name="python3", transport="ipc", connection_file=str(folder.resolve() / "kernel.json")
+    )
     client = NotebookClient(
-        notebook, timeout=_PATIENCE, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, km=manager, timeout=_PATIENCE, resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
     for cell in notebook.cells:

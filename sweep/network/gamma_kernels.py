@@ -60,7 +60,7 @@ def next_at_edge(source: Source, layers: Layers, layer: Any, x: float) -> float:
     while True:
         beyond = -math.log(next_uniform(source)) / end
         if -2.0 * math.log(next_uniform(source)) > beyond * beyond:
-            return end + beyond
+            return float(end + beyond)
 
 
 @njit(**_OPTIONS, forceinline=True)
