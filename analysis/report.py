@@ -19,7 +19,6 @@ from analysis.report_store import (
     provenance_grid,
     spec_grid,
 )
-
 from analysis.report_text import marked_up
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from analysis.chaos import LEAST_N, SIGNIFICANT, ChaosFit, chaos_table, fit_chaos
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import AGREES, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic, compared
 from analysis.report_text import between, p_value, place, with_error
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
 
     draft.method = (
         "The difference between the joint law of two queues' lengths and the product of their laws is "
-        "estimated without bias, entry by entry, from all queues by exchangeability; its Frobenius norm is "
-        f"fitted with a N^p (1 + b/N) at N ≥ {LEAST_N}. Expected is p = −1; with one choice and Poisson arrivals "
-        "queues that start empty are independent at every N."
+        "estimated without bias, entry by entry, from all queues by exchangeability; its Frobenius norm "
+        f"is fitted with a N^p (1 + b/N) at N ≥ {LEAST_N}. Expected is p = −1; with one choice and Poisson "
+        "arrivals queues that start empty are independent at every N."
     )
     measured = measure_chaos(tree)
     fits = fit_chaos(measured)
@@ -42,8 +42,9 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     draft.draw(
         "chaos",
         lambda: chaos_figure(measured, fits),
-        f"Dependence of two queues, {measured.attrs['source']}: norm of joint law minus product against N beside "
-        "a line of slope −1 (left), and N times the covariance of two lengths, where 0 is independence (right).",
+        f"Dependence of two queues, {measured.attrs['source']}: norm of joint law minus product against N "
+        "beside a line of slope −1 (left), and N times the covariance of two lengths, where 0 is "
+        "independence (right).",
         "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
         "covariance. " + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
     )
@@ -71,7 +72,9 @@ def _judged(row: ChaosFit) -> Answer:
     if math.isnan(row.exponent):
         clear = row.p_zero > SIGNIFICANT and row.d == 1
         if row.p_zero > SIGNIFICANT and row.d > 1:
-            text = f"no dependence is seen at any N, which more replicas may show (p = {p_value(row.p_zero)})."
+            text = (
+                f"no dependence is seen at any N, which more replicas may show (p = {p_value(row.p_zero)})."
+            )
         return Answer(text=text, standing=AGREES if clear else INCONCLUSIVE, part=where)
     if (row.exponent_hi - row.exponent_lo) / 2 > WIDEST:
         interval = between(row.exponent_lo, row.exponent_hi)
@@ -79,8 +82,9 @@ def _judged(row: ChaosFit) -> Answer:
         return Answer(text=text, standing=INCONCLUSIVE, part=where)
     if row.p_value < SIGNIFICANT:
         return Answer(text=text, standing=MEASURED, part=where)
-    holds = row.exponent_lo <= -1.0 <= row.exponent_hi
-    return Answer(text=text, standing=AGREES if holds else DIFFERS, part=where)
+    ends = row.exponent_lo, row.exponent_hi
+    standing = compared(row.exponent, row.exponent_stderr, ends, -1.0)
+    return Answer(text=text, standing=standing, part=where)
 
 
 CHAOS = Topic(name="chaos", question="Do queues become independent?", answer=independence)

@@ -11,14 +11,14 @@ from analysis.heavy_traffic_data import load_tree, starts_of
 from analysis.heavy_traffic_figures import heavy_traffic_figure
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import AGREES, DIFFERS, FAR, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
 from analysis.report_text import NONE, p_value, scaled_place, signed, with_error
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Deviations in standard errors up to which there is agreement, and from which there is none.
-NEAR, FAR = 2.0, 4.0
+#: Standard errors from the limit within which a result agrees with it.
+NEAR = 2.0
 #: A mean with a larger relative error than this tests little.
 ROUGH = 0.1
 #: Rows that have a picture of their own.
@@ -30,10 +30,11 @@ def distances(tree: xr.DataTree, draft: Draft) -> None:
     """Answer how the distance from the diffusion falls with the scale m and the number of servers N."""
     last = float(load_tree(tree)["network"].t.values[-1])
     draft.method = (
-        f"At scaled time t = {last:g} the law of Q/√m over the queues of a network is compared with that of the "
-        "limit, in distances W1 (Wasserstein), KS (Kolmogorov) and d_P (Prohorov). Powers are fitted along m at "
-        "the largest N and along N at the largest m, and √(a²/m + b²/N) to all. The bias at finite m and the "
-        "noise at finite N both enter: a power along one axis is cut short by the other."
+        f"At scaled time t = {last:g} the law of Q/√m over the queues of a network is compared with that "
+        "of the limit, in distances W1 (Wasserstein), KS (Kolmogorov) and d_P (Prohorov). Powers are "
+        "fitted along m at the largest N and along N at the largest m, and √(a²/m + b²/N) to all. The "
+        "bias at finite m and the noise at finite N both enter: a power along one axis is cut short by "
+        "the other."
     )
     fits = {name: fit_distance(tree, name) for name in DISTANCES}
     for fit in fits["W1"]:
@@ -44,37 +45,36 @@ def distances(tree: xr.DataTree, draft: Draft) -> None:
         draft.draw(
             f"heavy-traffic-{k + 1}",
             lambda row=row: heavy_traffic_figure(tree, "W1", None, row),  # type: ignore[misc]
-            f"{scaled_place(fit)}: distance W1 against m and N, mean against m^(−1/2) with the limit's, and tails "
-            "v beside the limit.",
-            f"Four plots. W1 falls along m and along N, beside lines of slope −1/2. {_distance(fit).text} The mean "
-            "of Q/√m against m^(−1/2), with a star for the limit. Shares of queues above x, beside the limit.",
+            f"{scaled_place(fit)}: distance W1 against m and N, mean against m^(−1/2) with the limit's, "
+            "and tails v beside the limit.",
+            f"Four plots. W1 falls along m and along N, beside lines of slope −1/2. {_distance(fit).text} "
+            "The mean of Q/√m against m^(−1/2), with a star for the limit. Shares of queues above x, "
+            "beside the limit.",
         )
     if len(fits["W1"]) > _PICTURES:
         draft.notes.append(f"{len(fits['W1']) - _PICTURES} more limits have no figure here.")
     header = ("limit, distance", "power of m", "power of N", "a", "b", "misfit")
     cells = [_distance_cells(fit, name) for name, found in fits.items() for fit in found]
-    draft.grids.append(
-        Grid(caption=f"Distances from the limit at t = {last:g}.", header=header, rows=cells)
-    )
+    draft.grids.append(Grid(caption=f"Distances from the limit at t = {last:g}.", header=header, rows=cells))
 
 
 def _distance(fit: DistanceFit) -> Answer:
     parts = []
     if fit.in_m.points > 1:
         power = with_error(fit.in_m.exponent, fit.in_m.stderr)
-        parts.append(f"W1 falls like m^({power}) at N = {fit.largest_N}")
+        parts.append(f"W1 goes like m^({power}) at N = {fit.largest_N}")
     if fit.in_N.points > 1:
         power = with_error(fit.in_N.exponent, fit.in_N.stderr)
-        parts.append(f"{'like' if parts else 'W1 falls like'} N^({power}) at m = {fit.largest_m}")
+        parts.append(f"{'like' if parts else 'W1 goes like'} N^({power}) at m = {fit.largest_m}")
     joint = [one for one in fit.joint if one.rule == "squares"]
     if joint:
         (one,) = joint
         parts.append(f"jointly like √(a²/m + b²/N) with a misfit of {100 * one.misfit:.0f} %")
     if not parts:
-        return Answer(
-            text="one m and one N tell no power.", standing=INCONCLUSIVE, part=scaled_place(fit)
-        )
-    return Answer(text=f"{', '.join(parts)}.", standing=MEASURED, part=scaled_place(fit))
+        return Answer(text="one m and one N tell no power.", standing=INCONCLUSIVE, part=scaled_place(fit))
+    seen = any(abs(power.exponent) > NEAR * power.stderr for power in (fit.in_m, fit.in_N))
+    standing = MEASURED if seen else INCONCLUSIVE
+    return Answer(text=f"{', '.join(parts)}.", standing=standing, part=scaled_place(fit))
 
 
 def _distance_cells(fit: DistanceFit, name: str) -> tuple[str, ...]:
@@ -94,12 +94,13 @@ def _distance_cells(fit: DistanceFit, name: str) -> tuple[str, ...]:
 def means(tree: xr.DataTree, draft: Draft) -> None:
     """Answer whether mean queues extrapolate to that of the limit."""
     draft.method = (
-        "The mean of Q/√m at the last time is fitted by powers of m^(−1/2), a line for two scales and a parabola "
-        "for three or more, and extrapolated to m = ∞. A bias of higher order in m^(−1/2) remains."
+        "The mean of Q/√m at the last time is fitted by powers of m^(−1/2), a line for two scales and a "
+        "parabola for three or more, and extrapolated to m = ∞. A bias of higher order in m^(−1/2) "
+        "remains."
     )
     fits = extrapolate_mean(tree)
     largest = {row: max(fit.N for fit in fits if _row(fit) == row) for row in map(_row, fits)}
-    draft.answers += [_mean(fit) for fit in fits if fit.N == largest[_row(fit)]]
+    draft.answers += [_mean(fit) for fit in fits if largest[_row(fit)] == fit.N]
     draft.shorten(
         lambda answers: (
             f"Means agree with the limit's in {sum(one.standing == AGREES for one in answers)} of "
@@ -139,10 +140,10 @@ def _mean(fit: MeanFit) -> Answer:
 def queues(tree: xr.DataTree, draft: Draft) -> None:
     """Answer whether single queues follow the limit process."""
     draft.method = (
-        "The lengths of tagged queues over all replicas are compared with the law that the limit gives one "
-        "queue, by the largest difference of their tails; as many independent draws of the limit itself would "
-        "be about “of noise” away. At two times their joint law is compared with that of the McKean–Vlasov "
-        "process, at its medians."
+        "The lengths of tagged queues over all replicas are compared with the law that the limit gives "
+        "one queue, by the largest difference of their tails; as many independent draws of the limit "
+        "itself would be about “of noise” away. At two times their joint law is compared with that of the "
+        "McKean–Vlasov process, at its medians."
     )
     laws = queue_laws(tree)
     for row in dict.fromkeys(map(_row, laws)):
@@ -221,8 +222,8 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
         seen = [one for one in members if abs(one.covariance) > FAR * one.stderr]
         largest = max(members, key=lambda one: (one.N, one.m))
         text = (
-            f"a covariance is seen (over four standard errors) in {len(seen)} of {len(members)} networks; at "
-            f"N = {largest.N}, m = {largest.m} N times it is "
+            f"a covariance is seen (over four standard errors) in {len(seen)} of {len(members)} networks; "
+            f"at N = {largest.N}, m = {largest.m} N times it is "
             f"{with_error(largest.scaled, largest.N * largest.stderr)}, the correlation "
             f"{largest.correlation:.1e}".replace("e-0", "e−").replace("e-", "e−")
         )

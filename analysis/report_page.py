@@ -21,6 +21,8 @@ STANDINGS = {
 }
 #: A question with more rows than this is answered by counts, and row by row in its table alone.
 MOST_ANSWERS = 8
+#: Standard errors from what was expected beyond which a result differs: intervals of 95 % miss it now and then.
+FAR = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,19 @@ class Draft:
         self.answers = [Answer(text=summary(self.answers), standing=standing), *odd[:MOST_ANSWERS]]
         if len(odd) > MOST_ANSWERS:
             self.notes.append(f"{len(odd) - MOST_ANSWERS} more rows that differ are in the table alone.")
+
+
+def compared(value: float, stderr: float, interval: tuple[float, float], expected: float) -> str:
+    """Return the standing of a fitted number to what was expected of it.
+
+    Examples
+    --------
+    >>> compared(-0.49, 0.01, (-0.51, -0.47), -0.5), compared(-0.47, 0.01, (-0.49, -0.45), -0.5)
+    ('agrees', 'inconclusive')
+    """
+    if interval[0] <= expected <= interval[1]:
+        return AGREES
+    return DIFFERS if abs(value - expected) > FAR * stderr else INCONCLUSIVE
 
 
 def answered(topic: Topic, tree: xr.DataTree) -> Section:

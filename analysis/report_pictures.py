@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAD = 0.06  # inches around a panel
 _LEGEND = 9.5  # points
 #: Text as outlines, so that a page looks alike everywhere; no date or random ids, so that it repeats.
-_SVG = {"svg.fonttype": "path", "svg.hashsalt": "report"}
+_SVG: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "report"}
 _METADATA: dict[str, Any] = {"Date": None, "Creator": None}
 
 
@@ -106,10 +106,17 @@ def _column(legend: Legend) -> str:
     """Return a legend in one column, as a figure of its own."""
     from matplotlib.figure import Figure
 
+    handles = [handle for handle in legend.legend_handles if handle is not None]
+    labels = [text.get_text() for text in legend.get_texts()]
+    title = legend.get_title().get_text() or None
     figure = Figure()
     figure.legend(
-        legend.legend_handles, [text.get_text() for text in legend.get_texts()], frameon=False,
-        fontsize=_LEGEND, handlelength=3.2, title=legend.get_title().get_text() or None,
+        handles,
+        labels,
+        title=title,
+        fontsize=_LEGEND,
         title_fontsize=_LEGEND,
-    )  # fmt: skip
+        frameon=False,
+        handlelength=3.2,
+    )
     return _address(figure, "tight")

@@ -52,7 +52,13 @@ class Contents:
         if named is not None:
             return str(named)
         groups = self.tree.children
-        return "heavy-traffic" if "diffusion" in groups else "equilibrium" if "equilibrium" in groups else "transient"
+        return (
+            "heavy-traffic"
+            if "diffusion" in groups
+            else "equilibrium"
+            if "equilibrium" in groups
+            else "transient"
+        )
 
     @property
     def spec(self) -> str:
@@ -62,6 +68,8 @@ class Contents:
     @property
     def state(self) -> str:
         """How far the sweep is, as a sentence."""
+        if not self.counts:
+            return "What became of the cells is not stored."
         total = sum(self.counts.values())
         parts = [f"{self.counts[name]} {name}" for name in _UNFINISHED if self.counts.get(name)]
         ending = f"; {', '.join(parts)}" if parts else ""
@@ -111,7 +119,9 @@ def _cells(tree: xr.DataTree) -> tuple[dict[str, int], int, tuple[tuple[str, str
         return {}, 0, ()
     cells = tree["cells"].to_dataset()
     status = cells["status"].values.astype(str)
-    counts = {str(name): int(count) for name, count in zip(*np.unique(status, return_counts=True), strict=True)}
+    counts = {
+        str(name): int(count) for name, count in zip(*np.unique(status, return_counts=True), strict=True)
+    }
     counts.pop("", None)  # places of the grid that [[cases]] leave empty
     failures = []
     for index in np.argwhere(np.isin(status, ("failed", "quarantined"))):
@@ -127,7 +137,9 @@ def failures_grid(contents: Contents) -> Grid | None:
         return None
     more = len(contents.failures) - NAMED
     caption = "Cells that failed" + (f", the first {NAMED} of {len(contents.failures)}." if more > 0 else ".")
-    return Grid(caption=caption, header=("cell", "status", "error"), rows=contents.failures[:NAMED], words=True)
+    return Grid(
+        caption=caption, header=("cell", "status", "error"), rows=contents.failures[:NAMED], words=True
+    )
 
 
 def spec_grid(contents: Contents) -> Grid | None:
@@ -140,7 +152,9 @@ def spec_grid(contents: Contents) -> Grid | None:
         rows.append(("single cases", str(len(spec["cases"]))))
     rows += [(name, _value(value)) for name, value in spec["run"].items()]
     rows.append(("seed", str(spec["seed"])))
-    return Grid(caption="What the sweep was asked for.", header=("parameter", "values"), rows=rows, words=True)
+    return Grid(
+        caption="What the sweep was asked for.", header=("parameter", "values"), rows=rows, words=True
+    )
 
 
 def _value(value: Any) -> str:
@@ -165,6 +179,11 @@ def _provenance(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     libraries = [f"{name} {versions[name]}" for name in _VERSIONS if versions.get(name)]
     if libraries:
         yield "libraries", ", ".join(libraries)
-    for name, label in (("host", "host"), ("platform", "platform"), ("cpu", "processor"), ("libc", "C library")):
+    for name, label in (
+        ("host", "host"),
+        ("platform", "platform"),
+        ("cpu", "processor"),
+        ("libc", "C library"),
+    ):
         if record.get(name):
             yield label, str(record[name])

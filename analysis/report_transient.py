@@ -11,7 +11,7 @@ import numpy as np
 from analysis.quantities import ROW, group_of
 from analysis.rates import RateFit, fit_rate, rate_table
 from analysis.report_chaos import CHAOS
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic, compared
 from analysis.report_text import between, clause, listed, p_value, place, signed, with_error
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
     draft.draw(
         "rates",
         make,
-        "Mean over replicas of the largest distance S_sup against the number of servers, with standard errors "
-        "and fitted powers of N; the grey line has slope −1/2.",
-        f"Logarithmic plot of the mean of S_sup against N = {N}. It falls along a nearly straight line in each "
-        f"of {len(rows)} series; fitted exponents: {_exponents(rows)}.",
+        "Mean over replicas of the largest distance S_sup against the number of servers, with standard "
+        "errors and fitted powers of N; the grey line has slope −1/2.",
+        f"Logarithmic plot of the mean of S_sup against N = {N}. It falls along a nearly straight line in "
+        f"each of {len(rows)} series; fitted exponents: {_exponents(rows)}.",
     )
     draft.grids.append(_rate_grid("Mean of S_sup = constant · N^exponent.", rows))
 
@@ -68,7 +68,9 @@ def _rate_answer(row: RateFit) -> Answer:
     """Judge one fitted exponent against −1/2."""
     where = place(row)
     if not row.n:
-        return Answer(text="too few N with two replicas or more for a fit.", standing=INCONCLUSIVE, part=where)
+        return Answer(
+            text="too few N with two replicas or more for a fit.", standing=INCONCLUSIVE, part=where
+        )
     number = f"S_sup falls like N^({with_error(row.exponent, row.exponent_stderr)})"
     interval = f"95 % {between(row.exponent_lo, row.exponent_hi)}"
     if row.p_value < SIGNIFICANT:
@@ -79,7 +81,12 @@ def _rate_answer(row: RateFit) -> Answer:
             text = f"{number} ({interval}), too wide to tell −1/2 from −1/3."
             return Answer(text=text, standing=INCONCLUSIVE, part=where)
         return Answer(text=f"{number} ({interval}), which holds −1/2.", standing=AGREES, part=where)
-    return Answer(text=f"{number} ({interval}), which excludes −1/2.", standing=DIFFERS, part=where)
+    ends = row.exponent_lo, row.exponent_hi
+    standing = compared(row.exponent, row.exponent_stderr, ends, EXPECTED)
+    far = abs(row.exponent - EXPECTED) / row.exponent_stderr
+    text = f"{number} ({interval}), which excludes −1/2, {far:.1f} standard errors away"
+    chance = "" if standing == DIFFERS else ": one row in twenty does so by chance"
+    return Answer(text=f"{text}{chance}.", standing=standing, part=where)
 
 
 def _exponents(rows: Sequence[RateFit]) -> str:
@@ -110,8 +117,8 @@ def ages(tree: xr.DataTree, draft: Draft) -> None:
         raise ValueError("no snapshots of ages are stored: give snapshots in [run]")
     parts = "; ".join(f"{DISTANCES[name][0]} is {DISTANCES[name][1]}" for name in stored)
     draft.method = (
-        f"At the snapshots {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded these "
-        "distances may fall more slowly than N^(−1/2): their exponents are measured, not tested."
+        f"At the snapshots {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded "
+        "these distances may fall more slowly than N^(−1/2): their exponents are measured, not tested."
     )
     for name in stored:
         draft.try_to(DISTANCES[name][0], lambda name=name: _distance(tree, name, draft))  # type: ignore[misc]
@@ -193,9 +200,7 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
         f"Bias and fluctuation of X at t = {moment:g}; the share of bias² is estimated without bias and may "
         "come out below zero."
     )
-    draft.grids.append(
-        Grid(caption=caption, header=header, rows=[*map(_cells, rows)])
-    )
+    draft.grids.append(Grid(caption=caption, header=header, rows=[*map(_cells, rows)]))
 
 
 def _rows(found: xr.Dataset) -> list[xr.Dataset]:
@@ -209,7 +214,7 @@ def _error_answer(row: xr.Dataset) -> Answer:
     numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
     sd = f"the standard deviation falls like N^({_pm(numbers, 'sd')})"
     ends = numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]
-    standing = AGREES if ends[0] <= EXPECTED <= ends[1] else DIFFERS
+    standing = compared(numbers["sd_exponent"], numbers["sd_exponent_stderr"], ends, EXPECTED)
     if standing == AGREES and ends[1] >= OTHER:
         standing, sd = INCONCLUSIVE, f"{sd}, too rough to tell −1/2 from −1/3"
     if math.isnan(numbers["bias_exponent"]):
@@ -217,8 +222,9 @@ def _error_answer(row: xr.Dataset) -> Answer:
         return Answer(text=text, standing=standing, part=where)
     low, high = numbers["bias_exponent_lo"], numbers["bias_exponent_hi"]
     bias = f"the bias like N^({signed(numbers['bias_exponent'])}) (95 % {between(low, high, 2)})"
-    if not low <= -1.0 <= high:
-        standing = DIFFERS
+    of_bias = compared(numbers["bias_exponent"], numbers["bias_exponent_stderr"], (low, high), -1.0)
+    if DIFFERS in (standing, of_bias) or of_bias != AGREES:
+        standing = DIFFERS if DIFFERS in (standing, of_bias) else INCONCLUSIVE
     elif not high - low < 1.0:
         standing, bias = INCONCLUSIVE, f"{bias}, which tells little"
     return Answer(text=f"{sd}, {bias}.", standing=standing, part=where)

@@ -31,9 +31,9 @@ ROW = "{:<34}{:>10}{:>10}{:>12}{:>12}"
 
 def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the time of a call and its result."""
-    start = time.perf_counter()
+    start = time.process_time()
     result = call()
-    return time.perf_counter() - start, result
+    return time.process_time() - start, result
 
 
 def true_error(data: Any, b1: float, b0: float, initial: str) -> float:

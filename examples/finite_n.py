@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -98,7 +99,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("store", help="store of examples/finite_n.toml")
     lines = compare(sweep.load(parser.parse_args().store))
-    table = Table("d", "λ", "N", "n", "mean", "published", "s.e.", "theirs", "z", "max |z| of S_ℓ")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("d", "λ", "N", "n", "mean", "published", "s.e.", "theirs", "z", "|z| S_ℓ"):
+        table.add_column(name, justify="right", no_wrap=True)
     for *parameters, mean, other, error, theirs, z, worst in lines:
         table.add_row(
             *map(str, parameters), f"{mean:.5f}", f"{other:.5f}", f"{error:.1e}", f"{theirs:.1e}",

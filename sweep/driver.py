@@ -181,7 +181,7 @@ def wanted_replicas(spec: SweepSpec, store: Store, case: Case) -> int:
     Without a precision that is what the spec says. With one, the number grows by a rule that sees nothing
     but replicas 0 … n − 1, so that it does not matter when and in which order they were computed.
     """
-    target, least = spec.target, int(spec.run.replicas)
+    target, least = spec.target, case.replicas
     if target is None:
         return least
     index = store.index(spec.REPLICA_KIND)
@@ -251,7 +251,7 @@ class _Driver:
     def layout(self) -> Layout:
         """Return the cube as far as it is known: precision may ask for more replicas yet."""
         least = int(self.plan.spec.run.replicas)
-        return make_layout(self.plan, {key: count for key, count in self._wanted.items() if count > least})
+        return make_layout(self.plan, {key: count for key, count in self._wanted.items() if count != least})
 
     def write_layout(self) -> None:
         """Keep the layout in the store, for those who look at it."""

@@ -146,10 +146,10 @@ def make_plan(
     only
         Cells to work on; the others stay as they are.
     replicas
-        How many replicas a case must have; by default what the spec says.
+        How many replicas a case must have; by default what the spec says of it.
     """
     cells = spec.cells()
-    wanted = replicas or (lambda case: int(spec.run.replicas))
+    wanted = replicas or (lambda case: case.replicas)
     limits = {case.limit.key: case.limit for case in cells if case.limit is not None}
     items = []
     for case in filter(only, cells):

@@ -48,11 +48,10 @@ def spec_reference() -> str:
     for study, model in STUDIES.items():
         tables = model.tables()
         parts.append(f'## study = "{study}"\n')
-        for name, heading in (("", "Top level"), ("grid", "[grid]"), ("run", "[run]")):
+        for name in ("", "grid", "run", "cases"):
+            heading = {"": "Top level", "cases": "[[cases]]"}.get(name, f"[{name}]")
             parts.append(f"### {heading}\n")
             parts.append(_rows(tables[name]))
-        axes = ", ".join(f"`{axis}`" for axis in model.AXES)
-        parts.append(f"### [[cases]]\n\nA value of each axis: {axes}.\n")
     return "\n".join(parts)
 
 

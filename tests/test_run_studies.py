@@ -245,3 +245,17 @@ def test_limits_of_other_rules_are_refused():
     ):
         with pytest.raises(ValueError, match='routing must have a limit, none is implemented for "idle"'):
             call()
+
+
+def test_cells_with_replicas_of_their_own_are_done_when_they_have_them(tmp_path):
+    point = {"d": 1, "lam": 0.5, "G": "exponential"}
+    tables = {**TRANSIENT, "cases": [{"N": 20, **point, "replicas": 5}, {"N": 30, **point, "replicas": 1}]}
+    summary = run(tables, store=tmp_path / "store", engine="serial")
+    assert (summary.cells_done, summary.replicas_computed) == (2, 6)
+    tree = sweep.load(tmp_path / "store")
+    assert tree["cells"].replicas.squeeze().values.tolist() == [5, 1]
+    assert (tree["cells"].status == "done").all()
+    assert tree["network"].S_sup.notnull().sum("replica").squeeze().values.tolist() == [5, 1]
+    again = run(TRANSIENT, store=tmp_path / "store", engine="serial")
+    assert again.replicas_computed == 0
+    assert sweep.load(tmp_path / "store")["network"].sizes["replica"] == 2

@@ -191,3 +191,16 @@ def test_the_reference_is_that_of_the_code_and_says_what_every_key_means():
             for key, item in table.model_fields.items():
                 assert f"| `{key}` |" in part
                 assert item.description or key == "study", (study, key)
+
+
+def test_a_case_may_have_replicas_of_its_own_even_at_a_point_of_the_grid():
+    point = {"d": 1, "lam": 0.5, "G": "exponential"}
+    cases = [{"N": 20, **point, "replicas": 5}, {"N": 30, **point}]
+    spec = parse_spec({**TRANSIENT, "cases": cases})
+    assert [(case.values[0], case.replicas) for case in spec.cells()] == [(20, 5), (30, 2)]
+    assert make_plan(spec).missing_replicas == 7
+    assert spec.most_replicas == 5
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+    target = changed(TRANSIENT, **{"run.target_stderr": 0.1, "run.max_replicas": 4})
+    (line,) = faults({**target, "cases": cases[:1]})
+    assert line == "cases.replicas must lie between 2 and max_replicas = 4, got 5"

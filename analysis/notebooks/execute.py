@@ -39,18 +39,17 @@ def executed(name: str, folder: Path) -> NotebookNode:
     if name not in NAMES:
         raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
     import nbformat
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
+    from traitlets.config import Config
 
     os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")  # or jupyter_core warns of folders to come
-    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    # Over files rather than ports of this machine, which others could read.
-    manager = AsyncKernelManager(
-        kernel_name="python3", transport="ipc", connection_file=str(folder.resolve() / "kernel.json")
-    )
+    notebook: NotebookNode = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    # Over a socket of the file system rather than ports of this machine, which others could read.
+    place = {"transport": "ipc", "connection_file": str(folder.resolve() / "kernel.json")}
     client = NotebookClient(
-        notebook, km=manager, timeout=_PATIENCE, resources={"metadata": {"path": str(folder)}}
-    )
+        notebook, kernel_name="python3", timeout=_PATIENCE, config=Config(KernelManager=place),
+        resources={"metadata": {"path": str(folder)}},
+    )  # fmt: skip
     client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # clock times, which would differ each time
@@ -76,7 +75,8 @@ def main(names: Sequence[str]) -> None:
 
     for name in names or NAMES:
         with TemporaryDirectory() as folder:
-            nbformat.write(executed(name, Path(folder)), FOLDER / f"{name}.ipynb")
+            fresh = executed(name, Path(folder))
+            nbformat.write(fresh, FOLDER / f"{name}.ipynb")  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

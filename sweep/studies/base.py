@@ -67,6 +67,14 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Place(Table):
+    """One point of the grid, as a case of its own."""
+
+    replicas: Replicas | None = Field(
+        default=None, description="replicas of this cell; by default those of [run]"
+    )
+
+
 class Axes(Table):
     """Axes whose product is swept; one value stands for a list of one."""
 
@@ -152,7 +160,8 @@ class Case:
     """One cell at its place in the grid: what its replicas are, and the limit they are compared with, if any.
 
     `group` is the group of results.nc that holds it, `values` its coordinates along the study's axes, `key`
-    its identity in the store, `seconds` and `memory` the estimated cost and bytes of one replica.
+    its identity in the store, `replicas` what it begins with, `seconds` and `memory` the estimated cost and
+    bytes of one replica.
     """
 
     group: str
@@ -161,6 +170,7 @@ class Case:
     limit: Solvable | None
     key: str
     text: str
+    replicas: int
     seconds: float
     memory: int = 0
     options: tuple[tuple[str, Any], ...] = ()  # what the task is told of this case alone
@@ -222,6 +232,11 @@ class SweepSpec(Table):
             listed = ", ".join(self._quantities())
             faults.append(f"target_quantity must be one of {listed}, got {self.target.quantity!r}")
         for point in self.points():
+            if self.target is not None and not 2 <= self.replicas_at(point) <= self.target.most:
+                faults.append(
+                    f"cases.replicas must lie between 2 and max_replicas = {self.target.most}, "
+                    f"got {self.replicas_at(point)}"
+                )
             try:
                 self.cell(point)
             except (TypeError, ValueError) as error:
@@ -235,7 +250,7 @@ class SweepSpec(Table):
         return list(stored_variables(self.REPLICA_KIND, sizes, self.omitted()))
 
     def points(self) -> Iterator[Any]:
-        """Yield the grid's points, then the cases that it lacks."""
+        """Yield the grid's points, then the cases that it lacks; a case may set the replicas of its point."""
         listed = list(self.cases)
         if self.grid is not None:
             point = self.tables()["cases"]
@@ -244,12 +259,16 @@ class SweepSpec(Table):
                 point.model_construct(**dict(zip(self.AXES, values, strict=True)))
                 for values in itertools.product(*axes)
             ]
-        seen = set()
+        seen: dict[tuple[Any, ...], Any] = {}
         for point in listed:
             values = self.values(point)
-            if values not in seen:
-                seen.add(values)
-                yield point
+            if values not in seen or point.replicas is not None:
+                seen[values] = point
+        yield from seen.values()
+
+    def replicas_at(self, point: Any) -> int:
+        """Return the replicas that a point begins with."""
+        return int(point.replicas if point.replicas is not None else self.run.replicas)
 
     def values(self, point: Any) -> tuple[Any, ...]:
         """Return the coordinates of a point along the axes."""
@@ -299,7 +318,9 @@ class SweepSpec(Table):
     @cached_property
     def most_replicas(self) -> int:
         """Replicas that a cell may come to have."""
-        return self.target.most if self.target is not None else int(self.run.replicas)
+        if self.target is not None:
+            return self.target.most
+        return max(map(self.replicas_at, self.points()))
 
     def frame(self) -> dict[str, Any]:
         """Return what may never change in a store, as plain JSON values."""

@@ -123,6 +123,7 @@ class EquilibriumSpec(SweepSpec):
             values=self.values(point),
             cell=cell,
             limit=limit if has_limit(cell.routing) else None,
+            replicas=self.replicas_at(point),
             key=cell.key,
             text=cell.text,
             seconds=path_seconds(cell, self.run.horizon),

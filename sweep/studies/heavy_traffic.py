@@ -22,7 +22,7 @@ from sweep.grids import Floats
 from sweep.initial import Scaled
 from sweep.laws import Law, parse_law
 from sweep.seeds import digest
-from sweep.studies.base import Axes, Case, Number, Servers, Service, SweepSpec, Table, whole
+from sweep.studies.base import Axes, Case, Number, Place, Servers, Service, SweepSpec, whole
 from sweep.studies.transient import TimedRun
 
 #: Queues whose own path is stored, unless the spec says how many.
@@ -35,7 +35,7 @@ Choices = Annotated[int, whole("ell", least=2, most=1000)]
 Drift = Annotated[float, Field(allow_inf_nan=False), AfterValidator(canonical)]
 
 
-class Point(Table):
+class Point(Place):
     """One point of the grid."""
 
     N: Servers = Field(description="number of servers")
@@ -169,6 +169,7 @@ class HeavyTrafficSpec(SweepSpec):
             values=self.values(point),
             cell=cell,
             limit=limit,
+            replicas=self.replicas_at(point),
             # The same network at another scale is another cell: other times are seen of it.
             key=digest(f"scaled {cell.key} m={point.m} {limit.key}"),
             text=f"N={point.N} {scale}",

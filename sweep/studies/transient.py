@@ -25,13 +25,13 @@ from sweep.studies.base import (
     Choices,
     Fraction,
     Number,
+    Place,
     Rate,
     RoutedTable,
     RunTable,
     Servers,
     Service,
     SweepSpec,
-    Table,
     as_value_error,
 )
 
@@ -45,7 +45,7 @@ _PATHS = ("S", "D", "X", "E", "R_E", "nu_cdf")
 Start = Annotated[str, AfterValidator(lambda text: str(parse_initial(text)))]
 
 
-class Point(Table):
+class Point(Place):
     """One point of the grid."""
 
     N: Servers = Field(description="number of servers")
@@ -177,6 +177,7 @@ class TransientSpec(SweepSpec):
             values=self.values(point),
             cell=cell,
             limit=cell.limit if has_limit(cell.routing) else None,
+            replicas=self.replicas_at(point),
             key=cell.key,
             text=cell.text,
             seconds=path_seconds(cell, float(self.times[-1])) + distance_seconds(cell, snapshots),

@@ -36,7 +36,7 @@ name = "kills"
 study = "transient"
 seed = 11
 [grid]
-N = [100, 3000, 30000]
+N = [100, 60000]
 d = [1, 2]
 lam = [0.7, 0.9]
 G = ["exponential", "lomax(beta=1.5)"]
@@ -44,103 +44,97 @@ G = ["exponential", "lomax(beta=1.5)"]
 horizon = 20.0
 times = 101
 levels = 8
-replicas = REPLICAS
+replicas = 24
 """
-#: Replicas are asked for in steps, so that there are many consolidations to be killed.
-STEPS = (6, 12, 18, 24)
+#: Kills in one sweep; what is left is then done, and the next sweep begins with an empty store.
+ROUND = ("driver", "driver", "workers", "consolidation")
 WORKERS = 2
 #: Seconds between consolidations while a run goes on.
 REFRESH = "1"
 
 
 def main(kills: int, seed: int) -> None:
-    """Kill that many times; kinds, moments and victims come from the seed."""
+    """Kill that many times; moments and victims come from the seed."""
     rng = random.Random(seed)
     with trial(f"{kills} kills, seed {seed}") as show, tempfile.TemporaryDirectory() as name:
-        calm, rough = Path(name, "calm"), Path(name, "rough")
+        calm = Path(name, "calm")
         calm.mkdir()
-        rough.mkdir()
-        seconds = finish(write_spec(calm, SPEC, REPLICAS=str(STEPS[-1])), calm / "store")
-        show("undisturbed run", f"{seconds:.1f} s")
+        show("undisturbed run", f"{finish(write_spec(calm, SPEC), calm / 'store'):.1f} s")
         must(len(executed(calm)) == shards(calm / "store"), "an undisturbed run computes something twice")
-        done: Counter[str] = Counter()
-        in_flight = 0
-        for number, replicas in enumerate(STEPS):
-            spec, store = write_spec(rough, SPEC, REPLICAS=str(replicas)), rough / "store"
-            until = kills * (number + 1) // len(STEPS)
-            kinds = [rng.choice(["worker", "driver"]) for _ in range(until - done.total())]
-            count = len(kinds) // 3
-            kinds[-count:] = ["consolidation"] * count  # these need a run that gets so far
-            for kind in kinds:
-                in_flight += KINDS[kind](spec, store, rng)
-                done[kind] += 1
+        show("its batches", shards(calm / "store"))
+        expected, done = contents(calm / "store"), Counter[str]()
+        again = in_flight = number = 0
+        while done.total() < kills:
+            rough = Path(name, f"rough {number}")
+            rough.mkdir()
+            spec, store = write_spec(rough, SPEC), rough / "store"
+            for kind in ROUND:
+                count, flying = KINDS[kind](spec, store, rng)
+                done[kind] += count
+                in_flight += flying
             finish(spec, store)
-        show("killed", ", ".join(f"{n} × {kind}" for kind, n in sorted(done.items())))
-        again = len(executed(rough)) - shards(rough / "store")
-        show("batches stored", shards(rough / "store"))
-        show("batches computed again", f"{again}, of {in_flight} in flight at a kill")
+            again += len(executed(rough)) - shards(store)
+            items = sum(len(Store.open(store).index(kind)) for kind in ("network", "fluid"))
+            must(items == rows(store), "an item is stored twice")
+            must_be_equal(contents(store), expected)
+            number += 1
+        show("kills", ", ".join(f"{n} of {kind}" for kind, n in sorted(done.items())))
+        show("sweeps, each resumed to the same bits outside /cells", number)
+        show("batches computed again", f"{again}, of {in_flight} in flight at most")
         must(again <= in_flight, "more was computed again than was in flight")
-        items = sum(len(Store.open(rough / "store").index(kind)) for kind in ("network", "fluid"))
-        must(items == rows(rough / "store"), "an item is stored twice")
-        must_be_equal(contents(rough / "store"), contents(calm / "store"))
-        show("variables outside /cells", "equal bit for bit")
 
 
-def kill_worker(spec: Path, store: Path, rng: random.Random) -> int:
-    """Kill one worker at a random moment and let the run end; return the batches that were in flight."""
-    driver = start(spec, store, TRIAL_REFRESH=REFRESH)
-    family = watched(driver.pid)
-    if not wait_for(lambda: workers_of(driver.pid), driver):
-        return 0
-    time.sleep(rng.uniform(0.0, 4.0))
-    crew = workers_of(driver.pid)
-    if crew:
-        rng.choice(crew).kill()
-    family.extend(workers_of(driver.pid))
-    code = driver.wait()
-    must(code == 0, f"a killed worker ended the run with exit code {code}")
-    must_be_gone(family)
-    return 2 if crew else 0
-
-
-def kill_driver(spec: Path, store: Path, rng: random.Random) -> int:
-    """Kill the driver at a random moment; return the batches that were in flight."""
+def kill_driver(spec: Path, store: Path, rng: random.Random) -> tuple[int, int]:
+    """Kill the driver at a random moment; return the kills, and the batches that were in flight."""
     before = names(store)
     driver = start(spec, store, TRIAL_REFRESH=REFRESH)
-    time.sleep(rng.uniform(0.5, 6.0))
+    wait_for(lambda: len(names(store)) > len(before), driver)
+    time.sleep(rng.uniform(0.0, 2.0))
     family = watched(driver.pid)
     driver.kill()
     driver.wait()
     must_be_gone(family)
     must(before <= names(store), "a stored shard was lost")
-    return 2 * WORKERS
+    return 1, 2 * WORKERS
 
 
-def kill_consolidation(spec: Path, store: Path, rng: random.Random) -> int:
-    """Kill the driver while it writes results.nc; the old file, if any, stays whole."""
-    results = store / "results.nc"
-    before = results.read_bytes() if results.exists() else b""
+def kill_workers(spec: Path, store: Path, rng: random.Random) -> tuple[int, int]:
+    """Kill two workers, at random moments, and let the run end."""
     driver = start(spec, store, TRIAL_REFRESH=REFRESH)
-    family: list[psutil.Process] = []
+    family = watched(driver.pid)
+    killed = 0
+    while killed < 2 and wait_for(lambda: workers_of(driver.pid), driver):
+        time.sleep(rng.uniform(0.0, 3.0))
+        crew = workers_of(driver.pid)
+        if crew:
+            rng.choice(crew).kill()
+            killed += 1
+        family.extend(crew)
+    code = driver.wait()
+    must(code == 0, f"a killed worker ended the run with exit code {code}")
+    must_be_gone(family)
+    return killed, 2 * killed
 
-    def writing() -> bool:
-        family[:] = family or workers_of(driver.pid)
-        return any(store.glob(".tmp-*-results.nc"))
 
-    must(wait_for(writing, driver), "the run ended without writing its results")
+def kill_consolidation(spec: Path, store: Path, rng: random.Random) -> tuple[int, int]:
+    """Kill the driver while it writes results.nc; the old file stays whole."""
+    results = store / "results.nc"
+    before = results.read_bytes()
+    driver = start(spec, store, TRIAL_REFRESH=REFRESH)
+    must(wait_for(lambda: any(store.glob(".tmp-*-results.nc")), driver), "no results were written")
     time.sleep(rng.uniform(0.0, 0.15))
+    family = watched(driver.pid)
     driver.kill()
     driver.wait()
     must_be_gone(family)
-    after = results.read_bytes() if results.exists() else b""
-    must(after == before or not any(store.glob(".tmp-*-results.nc")), "results.nc was changed in place")
-    if after:
-        contents(store)
-    return 0
+    cut = any(store.glob(".tmp-*-results.nc"))
+    must(not cut or results.read_bytes() == before, "results.nc was changed in place")
+    contents(store)
+    return 1, 0
 
 
-KINDS: dict[str, Callable[[Path, Path, random.Random], int]] = {
-    "worker": kill_worker,
+KINDS: dict[str, Callable[[Path, Path, random.Random], tuple[int, int]]] = {
+    "workers": kill_workers,
     "driver": kill_driver,
     "consolidation": kill_consolidation,
 }

@@ -1,0 +1,121 @@
+"""What a report says of bias and fluctuation in equilibrium: central limit constants, beside exact ones."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_text import NONE, p_value, place, signed, with_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from analysis.fluctuations import ConstantFit
+
+#: Constants with a larger relative error than this test little.
+ROUGH = 0.1
+
+
+def constants(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer what the constants of bias and fluctuation are, beside exact ones for exponential service."""
+    from analysis.fluctuation_figures import constants_figure
+    from analysis.fluctuations import clt_constants, constant_table
+
+    draft.method = (
+        "Limits for large N of N times the bias and N times the variance of the mean queue X, and of √N "
+        "times the standard deviation of S_ℓ; C + C₂/N is fitted, with S_1, whose mean is λ, as control "
+        "variate. Exact limits, by the linearised drift at the fixed point, are known for exponential "
+        "service and Poisson arrivals. Laws of infinite variance are left out: their variances need not "
+        "exist."
+    )
+    part = _of_finite_variance(tree)
+    fits = clt_constants(part)
+    rows = [row for row in constant_table(fits) if row.n and math.isfinite(row.value)]
+    for where in dict.fromkeys(place(row) for row in rows):
+        draft.answers.append(_compared([row for row in rows if place(row) == where], where))
+    draft.shorten(
+        lambda answers: (
+            f"Constants are in the table, for {len(answers)} networks; exact ones agree in "
+            f"{sum(one.standing == AGREES for one in answers)}."
+        )
+    )
+    draft.draw(
+        "constants",
+        lambda: constants_figure(fits),
+        "N times the bias and N times the variance of the mean queue against 1/N, with the fits C + C₂/N and "
+        "their limits at 1/N = 0; crosses are exact limits.",
+        "Two plots against 1/N of N times bias and N times variance of the mean queue, nearly straight "
+        "lines to the limits: "
+        + "; ".join(_constant(row) for row in rows if row.constant in ("bias_X", "variance_X")),
+    )
+    header = ("network, constant", "limit", "exact", "deviation in s.e.", "p of lack of fit", "replicas")
+    cells = [
+        (
+            f"{place(row)}, {_symbol(row.constant)}",
+            with_error(row.value, row.value_stderr),
+            signed(row.exact, 4),
+            NONE if math.isnan(row.z) else f"{row.z:+.1f}".replace("-", "−"),
+            p_value(row.p_value),
+            f"{row.n} at N ≥ {row.N_min:.0f}",
+        )
+        for row in rows
+    ]
+    draft.grids.append(Grid(caption="Limits of scaled bias and fluctuation.", header=header, rows=cells))
+
+
+def _compared(rows: list[ConstantFit], where: str) -> Answer:
+    """Compare the constants of one network with the exact ones."""
+    exact = [row for row in rows if math.isfinite(row.z)]
+    if not exact:
+        mean = [_constant(row) for row in rows if row.constant in ("bias_X", "variance_X")]
+        return Answer(text=f"{'; '.join(mean) or 'see the table'}; no exact limits are known.",
+                      standing=MEASURED, part=where)  # fmt: skip
+    worst = max(exact, key=lambda row: abs(row.z))
+    errors = [row.value_stderr / abs(row.exact) for row in exact if row.exact]
+    text = (
+        f"of {len(exact)} exact limits the farthest, {_symbol(worst.constant)}, is {abs(worst.z):.1f} "
+        f"standard errors off; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
+    )
+    if abs(worst.z) > 4.0:
+        return Answer(text=f"{text}.", standing=DIFFERS, part=where)
+    rough = float(np.median(errors)) > ROUGH
+    ending = ", so that they test little." if rough else "."
+    return Answer(text=text + ending, standing=INCONCLUSIVE if rough else AGREES, part=where)
+
+
+def _of_finite_variance(tree: xr.DataTree) -> xr.DataTree:
+    """Return the groups that constants need, of the laws of finite variance."""
+    import xarray as xr
+
+    from sweep.laws import parse_law
+
+    names = [str(G) for G in tree["equilibrium"].G.values]
+    kept = [G for G in names if math.isfinite(parse_law(G).variance)]
+    if not kept:
+        raise ValueError("no law of finite variance is stored")
+    groups = {
+        name: tree[name].to_dataset().isel(G=[names.index(G) for G in kept])
+        for name in ("equilibrium", "invariant")
+    }
+    made = xr.DataTree.from_dict(groups)
+    made.attrs = tree.attrs
+    return made
+
+
+def _symbol(constant: str) -> str:
+    """Write out the name of a constant."""
+    kind, _, of = constant.partition("_")
+    share = "X" if of == "X" else f"S_{of[1:]}"
+    return {"bias": f"N · bias of {share}", "variance": f"N · variance of {share}"}.get(
+        kind, f"√N · sd of {share}"
+    )
+
+
+def _constant(row: ConstantFit) -> str:
+    return f"{_symbol(row.constant)} → {with_error(row.value, row.value_stderr)}"
+
+
+CONSTANTS = Topic(name="constants", question="How large are bias and fluctuation?", answer=constants)

@@ -1,0 +1,87 @@
+"""What a report says of the tail of queue lengths in the limit, beside theory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from analysis.quantities import group_of
+from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_text import NONE, place, signed
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from analysis.tails import TailFit
+
+#: Most series of one picture.
+_MOST = 7
+
+
+def tails(tree: xr.DataTree, draft: Draft) -> None:
+    """Answer how the tail of queue lengths decays."""
+    from analysis.tail_figures import tail_figure
+    from analysis.tails import classify_tail, tail_table
+
+    limit = group_of(tree, "invariant")
+    draft.method = (
+        "The invariant S_ℓ is tried as a power law, as geometric and as double exponential in ℓ, on the "
+        f"levels stored ({limit.sizes['level']}), extrapolated in ℓ; a verdict needs that exactly one "
+        "passes. Local rates converge slowly: more levels cost little with sweep.invariant_state."
+    )
+    fraction = _fraction(tree)
+    rows = [row for row in tail_table(classify_tail(limit, fraction=fraction)) if row.depth]
+    draft.answers += [_tail(row) for row in rows]
+    draft.shorten(
+        lambda answers: (
+            f"The regime is named in {sum(one.standing != INCONCLUSIVE for one in answers)} of "
+            f"{len(answers)} rows, as in the table."
+        )
+    )
+    if len(rows) > _MOST:
+        draft.notes.append(f"The figure would hold {len(rows)} tails, more than can be told apart.")
+    else:
+        draft.draw(
+            "tails",
+            lambda: tail_figure(limit, fraction=fraction),
+            "The invariant S_ℓ against ℓ on axes that make a power law, a geometric and a double exponential "
+            "tail a straight line; grey lines have the slope that theory predicts.",
+            "Three plots of the invariant tails. "
+            + " ".join(f"{place(row)}: {_verdict(row)}" for row in rows),
+        )
+    header = ("network", "regime", "rate", "between", "theory", "levels seen")
+    cells = [
+        (
+            place(row),
+            row.regime.replace("_", " "),
+            signed(row.rate, 4),
+            NONE if math.isnan(row.rate) else f"{row.rate_lo:.4g} … {row.rate_hi:.4g}",
+            f"{row.predicted_regime.replace('_', ' ')} {signed(row.predicted_rate, 4)}",
+            str(row.depth),
+        )
+        for row in rows
+    ]
+    draft.grids.append(Grid(caption="Tails of the invariant states.", header=header, rows=cells))
+
+
+def _tail(row: TailFit) -> Answer:
+    standing = {"agrees": AGREES, "disagrees": DIFFERS, "undecided": INCONCLUSIVE}.get(
+        row.agreement, MEASURED
+    )
+    if row.regime == INCONCLUSIVE:
+        standing = INCONCLUSIVE
+    return Answer(text=_verdict(row), standing=standing, part=place(row))
+
+
+def _verdict(row: TailFit) -> str:
+    return f"{row.verdict.replace('_', ' ')}."
+
+
+def _fraction(tree: xr.DataTree) -> float:
+    from analysis.constants import network_of
+
+    network = network_of(tree)
+    return network.fraction if network is not None else 1.0
+
+
+TAILS = Topic(name="tails", question="How does the tail of queue lengths decay?", answer=tails)

@@ -1,0 +1,356 @@
+"""The report: answers on data of known law, and the form of the page for every study, whole or partial."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+import re
+import shutil
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+import sweep
+from analysis.chaos import FITTED, ChaosFit
+from analysis.report import TOPICS, report
+from analysis.report_chaos import _judged
+from analysis.report_page import (
+    AGREES,
+    DIFFERS,
+    INCONCLUSIVE,
+    MEASURED,
+    MOST_ANSWERS,
+    STANDINGS,
+    Answer,
+    Draft,
+    Topic,
+    answered,
+    undecided,
+)
+from analysis.report_pictures import images_of
+from analysis.report_store import contents_of
+from analysis.report_text import marked_up, with_error
+from sweep import schema
+from sweep.errors import StoreError
+from sweep.spec import parse_spec
+
+STYLE = Path(__file__).parents[1] / "analysis" / "templates" / "style.css.html"
+PLAIN = {"lam": [0.8], "G": ["exponential"]}
+SPECS: dict[str, dict[str, Any]] = {
+    "transient": {
+        "grid": {"N": [30, 60, 120], "d": [1, 2], **PLAIN},
+        "run": {"horizon": 1.0, "times": 3, "levels": 3, "replicas": 6, "snapshots": [1.0]},
+    },
+    "equilibrium": {
+        "grid": {"N": [30, 60, 120], "d": [2], **PLAIN},
+        "run": {"horizon": 9.0, "warmup": 5.0, "batches": 2, "levels": 6, "replicas": 6},
+    },
+    "heavy-traffic": {
+        "grid": {"N": [20, 40], "m": [4, 9], "b1": [-2.0], "b0": [1.0], "ell": [2], "G": ["exponential"]},
+        "run": {"horizon": 0.5, "times": 3, "levels": 30, "replicas": 4},
+    },
+}
+#: Elements without an end tag.
+VOID = {"meta", "link", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Elements of a page with their attributes, in order, and those that are open around each."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str], tuple[str, ...]]] = []
+        self.open: list[str] = []
+        self.misplaced: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}, tuple(self.open)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.misplaced.append(tag)
+
+    def all(self, *tags: str) -> list[dict[str, str]]:
+        return [attributes for tag, attributes, _ in self.elements if tag in tags]
+
+    def values(self, name: str) -> list[str]:
+        return [attributes[name] for _, attributes, _ in self.elements if name in attributes]
+
+
+@pytest.fixture(scope="module", params=list(SPECS))
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+    """Study, store and figures of a tiny sweep with its report."""
+    folder = tmp_path_factory.mktemp(request.param)
+    spec = {"name": f"Tiny {request.param} <&>", "study": request.param, "seed": 5, **SPECS[request.param]}
+    sweep.run(spec, store=folder / "store", engine="serial")
+    report(folder / "store", figures=folder / "figures")
+    return request.param, folder / "store", folder / "figures"
+
+
+def text_of(store: Path) -> str:
+    return (store / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_page_is_well_formed_and_accessible(made: tuple[str, Path, Path]) -> None:
+    _, store, _ = made
+    page = Page(text_of(store))
+    assert not page.misplaced
+    assert not page.open
+    assert [attributes["lang"] for attributes in page.all("html")] == ["en"]
+    assert len(page.all("main")) == len(page.all("h1")) == len(page.all("title")) == 1
+    levels = [int(tag[1]) for tag, _, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(levels))
+    assert page.all("img")
+    assert all(attributes["alt"].strip() for attributes in page.all("img"))
+    assert all(attributes["scope"] in ("row", "col") for attributes in page.all("th"))
+    assert len(page.all("caption")) == len(page.all("table")) > 2
+    ids = page.values("id")
+    assert len(set(ids)) == len(ids)
+    assert set(page.values("aria-labelledby")) <= set(ids)
+    assert {link[1:] for link in page.values("href") if link.startswith("#")} <= set(ids)
+
+
+@pytest.mark.slow
+def test_a_page_needs_nothing_but_itself(made: tuple[str, Path, Path]) -> None:
+    _, store, _ = made
+    page = Page(text_of(store))
+    assert not page.all("script")
+    for address in (*page.values("src"), *page.values("href")):
+        assert address.startswith(("data:", "#"))
+    assert "url(" not in STYLE.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_every_question_of_the_study_is_answered(made: tuple[str, Path, Path]) -> None:
+    study, store, _ = made
+    text = html.unescape(text_of(store))
+    for topic in TOPICS[study]:
+        assert text.count(f">{topic.question}</h2>") == 1
+        answers = text.split(f'<a href="#{topic.name}">')[1].split("</ul>")[0]
+        assert re.search(r'class="standing (agrees|differs|measured|inconclusive)"', answers)
+    assert "nan" not in re.sub(r'"data:[^"]*"', "", text).lower().split()
+
+
+@pytest.mark.slow
+def test_figures_are_written_as_files_too(made: tuple[str, Path, Path]) -> None:
+    _, store, figures = made
+    count = len(re.findall("<figure>", text_of(store)))
+    assert count > 0
+    assert len(list(figures.glob("*.svg"))) == len(list(figures.glob("*.png"))) == count
+    assert {imread(path).shape[1] for path in figures.glob("*.png")} == {1200}
+
+
+@pytest.mark.slow
+def test_the_spec_on_the_page_runs_again(made: tuple[str, Path, Path]) -> None:
+    study, store, _ = made
+    block = re.search(r'aria-label="Spec"><code>(.*?)</code>', text_of(store), re.DOTALL)
+    assert block is not None
+    spec = parse_spec(tomllib.loads(html.unescape(block[1])))
+    assert spec.study == study
+    assert spec.name == f"Tiny {study} <&>"
+
+
+@pytest.mark.slow
+def test_a_store_without_results_yet_is_reported_from_its_shards(
+    made: tuple[str, Path, Path], tmp_path: Path
+) -> None:
+    _, store, _ = made
+    copy = shutil.copytree(store, tmp_path / "store")
+    (copy / "results.nc").unlink()
+    assert contents_of(copy).state == contents_of(store).state
+
+
+def synthetic(power: float, sizes: tuple[int, ...] = (100, 1000, 10_000), spread: float = 0.1) -> xr.DataTree:
+    """Twelve replicas of N^power with lognormal noise, and what of the cells is done."""
+    rng = np.random.default_rng(3)
+    shape = (len(sizes), 1, 1, 1, 12)
+    values = np.array([N**power for N in sizes]).reshape(-1, 1, 1, 1, 1) * np.exp(
+        spread * rng.standard_normal(shape)
+    )
+    coordinates: dict[str, Any] = {
+        "N": sizes, "d": [2], "lam": [0.9], "G": ["exponential"], "replica": range(12)
+    }  # fmt: skip
+    axes = ("N", "d", "lam", "G")
+    cells = {
+        "status": np.array(["done", "pending", "failed"][: len(sizes)], dtype=object).reshape(shape[:4]),
+        "replicas": np.array([12, 0, 0][: len(sizes)]).reshape(shape[:4]),
+        "attempts": np.zeros(shape[:4], dtype=int),
+        "error": np.array(["", "", "<b>MemoryError</b>"][: len(sizes)], dtype=object).reshape(shape[:4]),
+    }
+    tree = xr.DataTree.from_dict(
+        {
+            "network": schema.dataset("network", {"S_sup": values}, coordinates, (*axes, "replica")),
+            "cells": schema.dataset("cells", cells, coordinates, axes),
+        }
+    )
+    tree.attrs = {"title": "Known law", "study": "transient"}
+    return tree
+
+
+def rate_of(tree: xr.DataTree) -> Answer:
+    (answer,) = answered(TOPICS["transient"][0], tree).answers
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("tree", "standing", "words"),
+    [
+        (synthetic(-0.5), AGREES, "which holds −1/2"),
+        (synthetic(-0.4), DIFFERS, "which excludes −1/2, "),  # the twin: a rate off by a fifth
+        (synthetic(-0.48), INCONCLUSIVE, "one row in twenty does so by chance"),
+        (synthetic(-0.45, (100, 200), 0.8), INCONCLUSIVE, "too wide to tell −1/2 from −1/3"),
+    ],
+)
+def test_a_rate_is_judged_as_its_interval_allows(tree: xr.DataTree, standing: str, words: str) -> None:
+    answer = rate_of(tree)
+    assert answer.standing == standing
+    assert words in answer.text
+
+
+def test_a_power_that_does_not_fit_is_inconclusive() -> None:
+    bent = synthetic(-0.5, spread=0.02)
+    bent["network/S_sup"] = bent["network/S_sup"] + 0.05  # levels off
+    answer = rate_of(bent)
+    assert answer.standing == INCONCLUSIVE
+    assert answer.text.startswith("no single power of N fits (p < 0.001)")
+
+
+def test_a_file_is_reported_with_what_failed_what_is_pending_and_what_it_cannot_tell(tmp_path: Path) -> None:
+    synthetic(-0.5).to_netcdf(tmp_path / "mine.nc")
+    page = report(tmp_path / "mine.nc")
+    assert page == tmp_path / "mine.html"
+    text = page.read_text(encoding="utf-8")
+    assert "1 of 3 cells done, 12 replicas stored; 1 pending, 1 failed." in text
+    assert "&lt;b&gt;MemoryError&lt;/b&gt;" in text
+    assert "answers may change" in text
+    assert "no snapshots of ages are stored: give snapshots in [run]" in text
+    assert "These results carry no spec." in text
+    again = report(tmp_path / "mine.nc", tmp_path / "again.html")
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no results"):
+        report(tmp_path / "nothing", tmp_path / "page.html")
+    with pytest.raises(ValueError, match=r"output must be a file, got the directory .*: name a page in it"):
+        report(tmp_path / "mine.nc", tmp_path)
+    other = synthetic(-0.5)
+    other.attrs["study"] = "weather"
+    other.to_netcdf(tmp_path / "other.nc")
+    with pytest.raises(ValueError, match="study must be one of transient, equilibrium, heavy-traffic, got"):
+        report(tmp_path / "other.nc")
+
+
+def chaos(**given: Any) -> ChaosFit:
+    values = {**dict.fromkeys(FITTED, math.nan), "p_zero": 1e-9, "signal": 9.0, "n": 100}
+    return ChaosFit(d=2, lam=0.8, G="exponential", **(values | given))
+
+
+@pytest.mark.parametrize(
+    ("fit", "standing"),
+    [
+        (chaos(exponent=-1.02, exponent_stderr=0.04, exponent_lo=-1.1, exponent_hi=-0.94), AGREES),
+        (chaos(exponent=-0.7, exponent_stderr=0.05, exponent_lo=-0.8, exponent_hi=-0.6), DIFFERS),
+        (chaos(exponent=-2.0, exponent_lo=-4.0, exponent_hi=0.0), INCONCLUSIVE),  # holds −1, and says nothing
+        (chaos(exponent=-1.0, exponent_lo=-1.1, exponent_hi=-0.9, p_value=1e-4), MEASURED),
+        (chaos(p_zero=0.4), INCONCLUSIVE),  # dependence is to be expected, only not seen
+    ],
+)
+def test_an_interval_that_holds_everything_proves_nothing(fit: ChaosFit, standing: str) -> None:
+    assert _judged(fit).standing == standing
+
+
+def test_many_answers_become_counts_with_what_differs_by_name() -> None:
+    draft = Draft()
+    for k in range(MOST_ANSWERS + 1):
+        draft.say(f"row {k}", DIFFERS if k == 4 else AGREES)
+    draft.shorten(lambda answers: f"{len(answers)} rows")
+    assert [(one.text, one.standing) for one in draft.answers] == [("9 rows", AGREES), ("row 4", DIFFERS)]
+
+
+def test_what_cannot_be_drawn_or_told_is_said() -> None:
+    def fail() -> Any:
+        raise ValueError("too many series")
+
+    def answer(tree: xr.DataTree, draft: Draft) -> None:
+        draft.draw("name", fail, "caption", "words")
+        draft.try_to("A part", fail)
+        raise ValueError(f"{len(tree.children)} groups are too few")
+
+    section = answered(Topic(name="x", question="Why?", answer=answer), xr.DataTree())
+    assert list(section.notes) == ["Figure left out: too many series.", "A part left out: too many series."]
+    assert [one.text for _, one in undecided([section])] == [
+        "Not to be told from these results: 0 groups are too few."
+    ]
+
+
+def test_a_figure_of_one_part_has_no_panels_and_one_of_more_has_its_legend_as_well() -> None:
+    single = Figure(layout="constrained")
+    single.subplots()
+    assert images_of(single).panels == ()
+    double = Figure(layout="constrained")
+    for axes in double.subplots(1, 2):
+        axes.plot([0, 1], [0, 1], label="line")
+    double.legend(ncols=2)
+    visible = [axes.get_visible() for axes in double.axes]
+    assert len(images_of(double).panels) == 3
+    assert [axes.get_visible() for axes in double.axes] == visible
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e5))
+def test_a_number_with_its_error_reads_back(value: float, error: float) -> None:
+    text = with_error(value, error).replace("−", "-")
+    power = re.search(r"10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", text)
+    scale = 10.0 ** int(power[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))) if power else 1.0
+    read, spread = (
+        scale * float(part) for part in re.findall(r"-?[\d.]+(?= ±|\)|$)", text.split(")")[0])[:2]
+    )
+    digit = max(0.06 * error, 0.6e-6 * scale)
+    assert abs(read - value) <= digit or error > 10
+    assert abs(spread - error) <= digit or error > 10
+
+
+@given(st.text())
+def test_text_of_others_cannot_become_markup(text: str) -> None:
+    bare = re.sub("</?su[bp]>", "", marked_up(text))
+    assert "<" not in bare
+    assert ">" not in bare
+
+
+def test_colours_have_a_contrast_of_four_and_a_half() -> None:
+    style = STYLE.read_text(encoding="utf-8")
+    named = dict(re.findall(r"--(\w+): (#\w{6})", style))
+    pairs = [(named[name], "#ffffff") for name in ("ink", "soft", "link")] + [(named["ink"], named["wash"])]
+    badges = [
+        re.search(rf"\.{name} {{ color: (#\w{{6}}); background: (#\w{{6}})", style) for name in STANDINGS
+    ]
+    pairs += [(found[1], found[2]) for found in badges if found is not None]
+    assert len(pairs) == 4 + len(STANDINGS)
+    assert min(contrast(*pair) for pair in pairs) >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """Ratio of relative luminances, WCAG 2.2."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
