@@ -11,6 +11,11 @@ import simpy
 
 def simulate(N: int, d: int, lam: float, horizon: float, seed: int) -> int:
     """Run from empty to `horizon`; return the number of arrivals."""
+    return run(N, d, lam, horizon, seed)[0]
+
+
+def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int]:
+    """Run from empty to `horizon`; return the number of arrivals and of jobs left."""
     generator = random.Random(seed)
     environment = simpy.Environment()
     servers = [simpy.Resource(environment) for _ in range(N)]
@@ -33,4 +38,4 @@ def simulate(N: int, d: int, lam: float, horizon: float, seed: int) -> int:
 
     environment.process(source())
     environment.run(until=horizon)
-    return arrivals
+    return arrivals, sum(map(length, range(N)))
