@@ -71,16 +71,19 @@ def report(
     contents = contents_of(source)
     if contents.study not in TOPICS:
         raise ValueError(f"study must be one of {', '.join(TOPICS)}, got {contents.study!r}")
-    sections = [answered(topic, contents.tree) for topic in TOPICS[contents.study]]
+    topics = TOPICS[contents.study]
+    asked = [topic for topic in topics if topic.is_asked(contents.tree)]
+    sections = [answered(topic, contents.tree) for topic in asked]
+    left = [topic for topic in topics if topic not in asked]
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(contents, sections), encoding="utf-8")
+    target.write_text(page(contents, sections, left), encoding="utf-8")
     if figures is not None:
         for number, picture in enumerate(_pictures(sections), start=1):
             write_files(picture, number, figures)
     return target
 
 
-def page(contents: Contents, sections: Sequence[Section]) -> str:
+def page(contents: Contents, sections: Sequence[Section], left: Sequence[Topic] = ()) -> str:
     """Return the page as HTML.
 
     Parameters
@@ -89,6 +92,8 @@ def page(contents: Contents, sections: Sequence[Section]) -> str:
         What `analysis.report_store.contents_of` returns.
     sections
         Questions with their answers, in order.
+    left
+        Questions that the sweep does not ask.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -102,6 +107,7 @@ def page(contents: Contents, sections: Sequence[Section]) -> str:
         "contents": contents,
         "study": STUDIES[contents.study],
         "sections": sections,
+        "left": left,
         "standings": STANDINGS,
         "undecided": undecided(sections),
         "failures": failures_grid(contents),

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import (
+    AGREES,
+    DIFFERS,
+    INCONCLUSIVE,
+    LIMITLESS,
+    MEASURED,
+    Answer,
+    Draft,
+    Grid,
+    Topic,
+)
 from analysis.report_text import NONE, p_value, place, signed, with_error
 
 if TYPE_CHECKING:
@@ -118,4 +128,10 @@ def _constant(row: ConstantFit) -> str:
     return f"{_symbol(row.constant)} → {with_error(row.value, row.value_stderr)}"
 
 
-CONSTANTS = Topic(name="constants", question="How large are bias and fluctuation?", answer=constants)
+CONSTANTS = Topic(
+    name="constants",
+    question="How large are bias and fluctuation?",
+    answer=constants,
+    needs=("invariant/S",),
+    cure=LIMITLESS,
+)

@@ -11,9 +11,19 @@ from analysis.equilibrium_bias import LEAST_N, SIGNIFICANT, fit_bias
 from analysis.quantities import ROW, group_of
 from analysis.report_chaos import CHAOS
 from analysis.report_constants import CONSTANTS
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import (
+    AGREES,
+    DIFFERS,
+    INCONCLUSIVE,
+    LIMITLESS,
+    MEASURED,
+    Answer,
+    Draft,
+    Grid,
+    Topic,
+)
 from analysis.report_tails import TAILS
-from analysis.report_text import p_value, signed, with_error
+from analysis.report_text import NONE, p_value, signed, with_error
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -84,29 +94,35 @@ def _judged(row: xr.Dataset) -> Answer:
 
 def times(tree: xr.DataTree, draft: Draft) -> None:
     """Answer how long jobs stay, beside the limit."""
-    runs, limit = group_of(tree, "equilibrium"), group_of(tree, "invariant")
+    runs = group_of(tree, "equilibrium")
+    limit = group_of(tree, "invariant").mean_time_in_system if "invariant" in tree.children else None
     draft.method = (
         "Mean time in system by Little's law, jobs per server divided by λ, in mean service times; N-server "
-        "networks with standard errors over replicas, and the invariant state."
+        "networks with standard errors over replicas, and the invariant state where there is one."
     )
     means = runs["time_in_system"].mean("batch")
     count = means.notnull().sum("replica")
     average, error = means.mean("replica"), means.std("replica", ddof=1) / np.sqrt(np.maximum(count, 1))
     N = runs.N.values.tolist()
     rows = []
-    for index in np.ndindex(tuple(limit.sizes[axis] for axis in ROW)):
+    for index in np.ndindex(tuple(runs.sizes[axis] for axis in ROW)):
         at = dict(zip(ROW, index, strict=True))
-        if not count.isel(at).any():
-            continue
-        one = limit.mean_time_in_system.isel(at)
-        held = zip(average.isel(at).values.tolist(), error.isel(at).values.tolist(), strict=True)
-        limiting = f"{one.item():.4g}" if math.isfinite(one.item()) else "infinite"
-        rows.append((_place(one), *(with_error(value, spread) for value, spread in held), limiting))
+        here, spread = average.isel(at), error.isel(at)
+        if count.isel(at).any():
+            held = zip(here.values.tolist(), spread.values.tolist(), strict=True)
+            rows.append((_place(here), *(with_error(*pair) for pair in held), _limiting(limit, at)))
     if not rows:
         raise ValueError("no replicas are stored yet")
     draft.say(f"mean times in system of {len(rows)} networks are in the table.", MEASURED)
     header = ("network", *(f"N = {size}" for size in N), "limit")
     draft.grids.append(Grid(caption="Mean time in system, in mean service times.", header=header, rows=rows))
+
+
+def _limiting(limit: xr.DataArray | None, at: dict[str, int]) -> str:
+    if limit is None:
+        return NONE
+    value = limit.isel(at).item()
+    return f"{value:.4g}" if math.isfinite(value) else "infinite"
 
 
 def _rows(fits: xr.Dataset) -> list[xr.Dataset]:
@@ -123,6 +139,8 @@ TOPICS = (
         name="limit",
         question="Do stationary networks approach the invariant state?",
         answer=limit_of_equilibria,
+        needs=("invariant/S",),
+        cure=LIMITLESS,
     ),
     CONSTANTS,
     TAILS,

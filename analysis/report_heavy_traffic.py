@@ -243,6 +243,18 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
 TOPICS = (
     Topic(name="distance", question="How do distances from the diffusion limit fall?", answer=distances),
     Topic(name="mean", question="Do mean queues extrapolate to the limit's?", answer=means),
-    Topic(name="queues", question="Do single queues follow the limit process?", answer=queues),
-    Topic(name="chaos", question="Do queues become independent?", answer=covariances),
+    Topic(
+        name="queues",
+        question="Do single queues follow the limit process?",
+        answer=queues,
+        needs=("network/tagged",),
+        cure='set tagged, or leave out keep = "errors"',
+    ),
+    Topic(
+        name="chaos",
+        question="Do queues become independent?",
+        answer=covariances,
+        needs=("network/S",),
+        cure='leave out keep = "errors"',
+    ),
 )

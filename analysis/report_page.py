@@ -19,9 +19,11 @@ STANDINGS = {
     MEASURED: "nothing is expected; the number stands with its error",
     INCONCLUSIVE: "the results do not decide",
 }
+#: How to have a limit to compare with.
+LIMITLESS = "route by a rule that has a limit"
 #: A question with more rows than this is answered by counts, and row by row in its table alone.
 MOST_ANSWERS = 8
-#: Standard errors from what was expected beyond which a result differs: intervals of 95 % miss it now and then.
+#: Standard errors from what was expected beyond which a result differs: 95 % intervals miss now and then.
 FAR = 4.0
 
 
@@ -69,11 +71,21 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """A question and what answers it from results; that raises ValueError where they cannot."""
+    """A question and what answers it from results; that raises ValueError where they cannot.
+
+    It is asked of a sweep that stores all that it `needs`, as "group/variable"; else `cure` says how to ask.
+    """
 
     name: str
     question: str
     answer: Callable[[xr.DataTree, Draft], None]
+    needs: Sequence[str] = ()
+    cure: str = ""
+
+    def is_asked(self, tree: xr.DataTree) -> bool:
+        """Whether the sweep stored what the question is about."""
+        pairs = (path.split("/") for path in self.needs)
+        return all(group in tree.children and name in tree[group].data_vars for group, name in pairs)
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,17 @@ import math
 from typing import TYPE_CHECKING
 
 from analysis.quantities import group_of
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import (
+    AGREES,
+    DIFFERS,
+    INCONCLUSIVE,
+    LIMITLESS,
+    MEASURED,
+    Answer,
+    Draft,
+    Grid,
+    Topic,
+)
 from analysis.report_text import NONE, place, signed
 
 if TYPE_CHECKING:
@@ -84,4 +94,10 @@ def _fraction(tree: xr.DataTree) -> float:
     return network.fraction if network is not None else 1.0
 
 
-TAILS = Topic(name="tails", question="How does the tail of queue lengths decay?", answer=tails)
+TAILS = Topic(
+    name="tails",
+    question="How does the tail of queue lengths decay?",
+    answer=tails,
+    needs=("invariant/S",),
+    cure=LIMITLESS,
+)

@@ -19,10 +19,11 @@ def signed(value: float, decimals: int = 3) -> str:
 
     Examples
     --------
-    >>> signed(-0.4953), signed(math.nan)
-    ('−0.495', '–')
+    >>> signed(-0.4953), signed(-1e-9), signed(math.nan)
+    ('−0.495', '0.000', '–')
     """
-    return f"{value:.{decimals}f}".replace("-", "−") if math.isfinite(value) else NONE
+    # Adding 0 turns a rounded −0 into 0.
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−") if math.isfinite(value) else NONE
 
 
 def with_error(value: float, error: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,18 @@ import numpy as np
 from analysis.quantities import ROW, group_of
 from analysis.rates import RateFit, fit_rate, rate_table
 from analysis.report_chaos import CHAOS
-from analysis.report_page import AGREES, DIFFERS, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic, compared
+from analysis.report_page import (
+    AGREES,
+    DIFFERS,
+    INCONCLUSIVE,
+    LIMITLESS,
+    MEASURED,
+    Answer,
+    Draft,
+    Grid,
+    Topic,
+    compared,
+)
 from analysis.report_text import between, clause, listed, p_value, place, signed, with_error
 
 if TYPE_CHECKING:
@@ -113,8 +125,6 @@ def ages(tree: xr.DataTree, draft: Draft) -> None:
     """Answer how fast ages of jobs in service approach their limit, in every distance that is stored."""
     network = group_of(tree, "network")
     stored = [name for name in DISTANCES if name in network]
-    if not stored:
-        raise ValueError("no snapshots of ages are stored: give snapshots in [run]")
     parts = "; ".join(f"{DISTANCES[name][0]} is {DISTANCES[name][1]}" for name in stored)
     draft.method = (
         f"At the snapshots {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded "
@@ -165,9 +175,6 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
     from analysis.bias import separate_errors
     from analysis.bias_figures import errors_figure
 
-    network = group_of(tree, "network")
-    if "X" not in network:
-        raise ValueError('paths are not stored: leave out keep = "errors" in [run]')
     last = tree.to_dict()
     last = {name: data.isel(t=[-1]) if "t" in data.dims else data for name, data in last.items()}
     found = separate_errors(type(tree).from_dict(last), "X").isel(t=0)
@@ -250,8 +257,26 @@ def _pm(numbers: dict[Any, float], name: str) -> str:
 
 
 TOPICS = (
-    Topic(name="rate", question="How fast do queue lengths approach their limit?", answer=paths),
-    Topic(name="ages", question="How fast do ages of jobs in service approach theirs?", answer=ages),
-    Topic(name="bias", question="Is the error bias or fluctuation?", answer=errors),
-    CHAOS,
+    Topic(
+        name="rate",
+        question="How fast do queue lengths approach their limit?",
+        answer=paths,
+        needs=("network/S_sup",),
+        cure=LIMITLESS,
+    ),
+    Topic(
+        name="ages",
+        question="How fast do ages of jobs in service approach theirs?",
+        answer=ages,
+        needs=("network/d_S",),
+        cure=f"give snapshots in [run], and {LIMITLESS}",
+    ),
+    Topic(
+        name="bias",
+        question="Is the error bias or fluctuation?",
+        answer=errors,
+        needs=("network/X", "fluid/X"),
+        cure=f'leave out keep = "errors", and {LIMITLESS}',
+    ),
+    replace(CHAOS, needs=("network/S",), cure='leave out keep = "errors"'),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import ciw  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -25,8 +26,8 @@ class SampledQueues:
         return min(sampled, key=lambda node: node.number_of_individuals)
 
 
-def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int]:
-    """Run from empty to `horizon`; return the number of arrivals and of jobs left."""
+def prepare(N: int, d: int, lam: float, seed: int) -> Callable[[float], tuple[int, int]]:
+    """Build the empty network; return what runs it to a horizon and tells arrivals and jobs left."""
     ciw.seed(seed)
     leave = ciw.routing.Leave()
     network = ciw.create_network(
@@ -36,6 +37,10 @@ def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int
         routing=ciw.routing.NetworkRouting([SampledQueues(N, d), *(leave for _ in range(N))]),
     )
     simulation = ciw.Simulation(network)
-    simulation.simulate_until_max_time(horizon)
-    arrivals = simulation.nodes[0].number_of_individuals
-    return arrivals, arrivals - simulation.nodes[-1].number_of_individuals
+
+    def run(horizon: float) -> tuple[int, int]:
+        simulation.simulate_until_max_time(horizon)
+        arrivals = simulation.nodes[0].number_of_individuals
+        return arrivals, arrivals - simulation.nodes[-1].number_of_individuals
+
+    return run

@@ -5,9 +5,9 @@ missing are said to be so. To make one:
 
     python3.11 -m venv peers && peers/bin/pip install -e . simpy ciw queueing-tool
 
-Times are CPU seconds of this process; what it takes to build a network is measured apart, by a run that ends at
-its first arrivals, and left out. A second table shows that all simulate the same network: jobs per server at one
-time, averaged over runs from empty, beside the exact mean of a network lumped to its level counts.
+Times are CPU seconds of this process; building the network is measured apart. A second table shows that all
+simulate the same network: jobs per server at one time, averaged over runs from empty, beside the exact mean from
+the generator of the whole chain.
 """
 
 from __future__ import annotations
@@ -32,45 +32,48 @@ from sweep.network.simulate import run_path
 D, LAM = 2, 0.9
 SIZES = (10, 100, 1_000)
 #: Arrivals of a timed run: of a peer, and of this package.
-FEW, MANY = 20_000, 5_000_000
+FEW, MANY = 5_000, 5_000_000
 PEERS = {"simpy": "simpy_simulator", "ciw": "ciw_simulator", "queueing-tool": "queueing_tool_simulator"}
 #: The network whose mean is compared: servers, longest queue of its exact twin, time.
 SERVERS, LONGEST, TIME = 3, 12, 3.0
-Run = Callable[[int, int, float, float, int], tuple[int, int]]
+Prepare = Callable[[int, int, float, int], Callable[[float], tuple[int, int]]]
 
 
-def own_run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int]:
-    """Run this package's simulator; return the number of arrivals and of jobs left."""
+def prepare_own(N: int, d: int, lam: float, seed: int) -> Callable[[float], tuple[int, int]]:
+    """Return what runs this package's simulator to a horizon and tells arrivals and jobs left."""
     cell = Cell(N=N, d=d, lam=lam, G="exponential")
-    path = run_path(
-        cell, times=np.array([horizon]), seed=seed, replica=0, levels=1, snapshots=np.empty(0)
-    ).arrays(np.empty(0))
-    return round(float(path["E"][-1]) * N), round(float(path["X"][-1]) * N)
+
+    def run(horizon: float) -> tuple[int, int]:
+        path = run_path(
+            cell, times=np.array([horizon]), seed=seed, replica=0, levels=1, snapshots=np.empty(0)
+        ).arrays(np.empty(0))
+        return round(float(path["E"][-1]) * N), round(float(path["X"][-1]) * N)
+
+    return run
 
 
-def simulators() -> tuple[dict[str, Run], list[str]]:
+def simulators() -> tuple[dict[str, Prepare], list[str]]:
     """Return what can run here, this package first, and the names of what is not installed."""
-    found: dict[str, Run] = {"sweep.simulate": own_run}
+    found: dict[str, Prepare] = {"sweep.simulate": prepare_own}
     missing = []
     for name, module in PEERS.items():
         try:
-            found[f"{name} {version(name)}"] = importlib.import_module(module).run
+            found[f"{name} {version(name)}"] = importlib.import_module(module).prepare
         except ImportError:  # as is PackageNotFoundError
             missing.append(name)
     return found, missing
 
 
-def cost(run: Run, N: int, arrivals: int, seed: int) -> tuple[float, float]:
+def cost(prepare: Prepare, N: int, arrivals: int, seed: int) -> tuple[float, float]:
     """Return microseconds an arrival, and the seconds that building the network takes."""
     began = time.process_time()
-    run(N, D, LAM, 2.0 / (LAM * N), seed)
+    run = prepare(N, D, LAM, seed)
     built = time.process_time()
-    counted, _ = run(N, D, LAM, arrivals / (LAM * N), seed)
-    spent = time.process_time() - built
-    return 1e6 * (spent - (built - began)) / counted, built - began
+    counted, _ = run(arrivals / (LAM * N))
+    return 1e6 * (time.process_time() - built) / counted, built - began
 
 
-def costs(found: dict[str, Run], shrink: int, repeats: int) -> Table:
+def costs(found: dict[str, Prepare], shrink: int, repeats: int) -> Table:
     """Microseconds an arrival by simulator and N, each as a ratio to this package's, and the building."""
     table = Table(title="µs an arrival (how many times this package's); seconds to build the network")
     table.add_column("simulator")
@@ -78,15 +81,15 @@ def costs(found: dict[str, Run], shrink: int, repeats: int) -> Table:
         table.add_column(f"N = {N:,}", justify="right")
         table.add_column("to build", justify="right")
     own = {
-        N: statistics.median(cost(own_run, N, MANY // shrink, seed)[0] for seed in range(3)) for N in SIZES
+        N: statistics.median(cost(prepare_own, N, MANY // shrink, seed)[0] for seed in range(3)) for N in SIZES
     }
-    for name, run in found.items():
+    for name, prepare in found.items():
         cells = []
         for N in SIZES:
-            arrivals = (MANY if run is own_run else FEW) // shrink
-            pairs = [cost(run, N, arrivals, seed) for seed in range(repeats)]
+            arrivals = (MANY if prepare is prepare_own else FEW) // shrink
+            pairs = [cost(prepare, N, arrivals, seed) for seed in range(repeats)]
             micro, build = (statistics.median(values) for values in zip(*pairs, strict=True))
-            ratio = "" if run is own_run else f" ({micro / own[N]:,.0f})"
+            ratio = "" if prepare is prepare_own else f" ({micro / own[N]:,.0f})"
             cells += [f"{micro:.3g}{ratio}", f"{build:.2g}"]
         table.add_row(name, *cells)
     return table
@@ -112,14 +115,14 @@ def exact_mean() -> float:
     return float(expm(TIME * rates)[0] @ states.mean(axis=1))
 
 
-def means(found: dict[str, Run], replicas: int) -> Table:
+def means(found: dict[str, Prepare], replicas: int) -> Table:
     """Mean of jobs per server at one time by simulator, beside the exact one."""
     exact = exact_mean()
     table = Table(title=f"jobs per server at t = {TIME:g}, N = {SERVERS}; exact {exact:.4f}")
     for column in ("simulator", "mean", "standard error", "z"):
         table.add_column(column, justify="left" if column == "simulator" else "right")
-    for name, run in found.items():
-        jobs = [run(SERVERS, D, LAM, TIME, seed)[1] / SERVERS for seed in range(replicas)]
+    for name, prepare in found.items():
+        jobs = [prepare(SERVERS, D, LAM, seed)(TIME)[1] / SERVERS for seed in range(replicas)]
         error = statistics.stdev(jobs) / math.sqrt(replicas)
         mean = statistics.fmean(jobs)
         table.add_row(name, f"{mean:.4f}", f"{error:.4f}", f"{(mean - exact) / error:+.1f}")
@@ -133,7 +136,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     console = Console(width=110)
     found, missing = simulators()
-    own_run(10, D, LAM, 1.0, 0)  # compiled here
+    prepare_own(10, D, LAM, 0)(1.0)  # compiled here
     for name in missing:
         console.print(f"{name}: not installed")
     console.print(costs(found, *((10, 1) if quick else (1, 3))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ _SERVER, _ENTRANCE = 1, 2
 _HUB = 1
 
 
-def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int]:
-    """Run from empty to `horizon`; return the number of arrivals and of jobs left."""
+def prepare(N: int, d: int, lam: float, seed: int) -> Callable[[float], tuple[int, int]]:
+    """Build the empty network; return what runs it to a horizon and tells arrivals and jobs left."""
     generator = random.Random(seed)
 
     class Job(queueing_tool.Agent):  # type: ignore[misc,unused-ignore]
@@ -53,6 +54,11 @@ def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int
         max_agents=math.inf,
     )
     network.initialize(edge_type=_ENTRANCE)
-    network.simulate(t=horizon)
-    servers = [queue for queue in network.edge2queue if queue.edge[3] == _SERVER]
-    return sum(queue.num_arrivals[0] for queue in servers), sum(queue.num_system for queue in servers)
+
+    def run(horizon: float) -> tuple[int, int]:
+        while network.time <= horizon:  # simulate(t=horizon) would go on to the first event beyond
+            network.simulate(n=1)
+        servers = [queue for queue in network.edge2queue if queue.edge[3] == _SERVER]
+        return sum(queue.num_arrivals[0] for queue in servers), sum(queue.num_system for queue in servers)
+
+    return run

@@ -1,9 +1,9 @@
 """What Ray costs a sweep: short replicas, long ones, and many cells, beside the same in one process.
 
-Run by name, on a machine that does nothing else: `python benchmarks/ray_engine.py [--quick]`. The batches of a
-sweep are run and stored with the serial engine, then with two actors of Ray, both of which have worked before
-the clock starts; how long that took is shown as start-up. Of two turns the shorter counts. The share of the
-ideal is the serial time over twice Ray's. Driver memory and logs are of a whole run of many cells.
+Run by name, on a machine that does nothing else: `python benchmarks/ray_engine.py [--quick]`. The batches of
+a sweep are run and stored with the serial engine, then with two actors of Ray, both of which have worked
+before the clock starts; how long that took is shown as start-up. Of two turns the shorter counts.
+The share of the ideal is the serial time over twice Ray's. Driver memory and logs are of a run of many cells.
 """
 
 from __future__ import annotations

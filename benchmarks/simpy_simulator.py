@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import simpy
@@ -11,11 +11,11 @@ import simpy
 
 def simulate(N: int, d: int, lam: float, horizon: float, seed: int) -> int:
     """Run from empty to `horizon`; return the number of arrivals."""
-    return run(N, d, lam, horizon, seed)[0]
+    return prepare(N, d, lam, seed)(horizon)[0]
 
 
-def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int]:
-    """Run from empty to `horizon`; return the number of arrivals and of jobs left."""
+def prepare(N: int, d: int, lam: float, seed: int) -> Callable[[float], tuple[int, int]]:
+    """Build the empty network; return what runs it to a horizon and tells arrivals and jobs left."""
     generator = random.Random(seed)
     environment = simpy.Environment()
     servers = [simpy.Resource(environment) for _ in range(N)]
@@ -37,5 +37,9 @@ def run(N: int, d: int, lam: float, horizon: float, seed: int) -> tuple[int, int
             environment.process(job(min((generator.randrange(N) for _ in range(d)), key=length)))
 
     environment.process(source())
-    environment.run(until=horizon)
-    return arrivals, sum(map(length, range(N)))
+
+    def run(horizon: float) -> tuple[int, int]:
+        environment.run(until=horizon)
+        return arrivals, sum(map(length, range(N)))
+
+    return run

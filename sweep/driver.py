@@ -26,7 +26,6 @@ from sweep.spec import parse_spec, read_spec
 from sweep.store import FRAME_FILE, Store
 from sweep.studies.base import Case, SweepSpec
 from sweep.task import Arrays, Outcome
-from sweep.work import warm_up
 
 #: A share of the run's time may go into refreshing results.nc while it goes on.
 _REFRESH_SHARE = 0.05
@@ -132,8 +131,7 @@ def run(
             driver = _Driver(plan, keeper, progress, started, executor.workers, fail_fast)
             driver.write_layout()
             if plan.batches or plan.missing_limits:
-                if engine != "serial":
-                    warm_up(spec)
+                executor.prepare("sweep.work:warm_up", spec)
                 driver.work_through(executor.run(driver.scheduler))
             consolidate(keeper, driver.layout())
     return driver.summary()

@@ -1,36 +1,46 @@
-"""Where compiled kernels are kept when neither the package nor the user's cache can be written to."""
+"""Where compiled kernels are kept: a folder for each state of the sources."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import sys
 from pathlib import Path
 
 _VARIABLE = "NUMBA_CACHE_DIR"
+_PACKAGE = Path(__file__).parent
 
 
 def provide_kernel_cache() -> None:
-    """Name a folder for compiled kernels where numba would find none, and refuse to import them.
+    """Name a folder for compiled kernels that belongs to the sources as they are now.
 
-    By itself numba keeps what it compiles beside the source, else in the user's cache. Read-only installs run
-    by an account without a home have neither. Processes started from here inherit the choice.
+    By itself numba compiles a kernel again when its own file changes, but not when one that it calls does:
+    after an upgrade in place old and new code would be mixed. The folder lies beside the sources, else in the
+    user's cache, else among the temporary files. Processes started from here inherit the choice; one that is
+    made already is left alone.
     """
-    if os.environ.get(_VARIABLE) or all(map(_writable, _places())) or _writable(_user_cache()):
+    if os.environ.get(_VARIABLE):
         return
+    beside = str(_PACKAGE / "__pycache__")
     try:
-        folder = temporary_folder()
+        base = next(filter(_writable, (beside, _user_cache())), None) or temporary_folder()
     except OSError:  # nothing can be written anywhere; numba will say so when a kernel is asked for
         return
-    os.environ[_VARIABLE] = folder
+    folder = os.environ[_VARIABLE] = os.path.join(base, f"kernels-{_state()}")
     if "numba" in sys.modules:  # it has read the variable by now
         sys.modules["numba"].config.CACHE_DIR = folder
 
 
-def _places() -> list[str]:
-    """Return the folders beside the kernels' sources."""
-    folders = {source.parent for source in Path(__file__).parent.glob("*/*kernels.py")}
-    return [str(folder / "__pycache__") for folder in folders]
+def _state() -> str:
+    """Return a digest of the sources that kernels are made from: names, sizes and times of change."""
+    files = {source.parent for source in _PACKAGE.glob("*/*kernels.py")}
+    stamps = [
+        (str(source.relative_to(_PACKAGE)), source.stat().st_size, source.stat().st_mtime_ns)
+        for folder in sorted(files)
+        for source in sorted(folder.glob("*.py"))
+    ]
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
 def _user_cache() -> str:

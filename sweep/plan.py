@@ -176,9 +176,7 @@ def make_batches(items: Sequence[Item], workers: int) -> tuple[Batch, ...]:
     batches: list[Batch] = []
     pending: list[Item] = []
     filled = 0.0
-    for case, numbers in sorted(
-        items, key=lambda item: item[0].limit_key
-    ):
+    for case, numbers in sorted(items, key=lambda item: item[0].limit_key):
         start = 0
         while start < len(numbers):
             room = max(1, int((target - filled) / case.seconds))

@@ -20,6 +20,8 @@ from sweep.seeds import NUMBERS_VERSION
 DISTRIBUTIONS = ("sqd-sweep", "numpy", "scipy", "numba", "netCDF4", "xarray", "ray")
 
 _PACKAGE = Path(__file__).resolve().parent
+#: Written into an upload, which has no checkout.
+_ORIGIN_FILE = "origin.json"
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -54,7 +56,7 @@ def utc_now() -> str:
 
 @cache  # what this process runs is what was there when it began
 def _fixed() -> dict[str, Any]:
-    commit, modified = _commit(_PACKAGE.parent)
+    commit, modified = _uploaded() or _commit(_PACKAGE.parent)
     return {
         "versions": {name: _version(name) for name in DISTRIBUTIONS} | {"python": platform.python_version()},
         "numbers_version": NUMBERS_VERSION,
@@ -73,6 +75,15 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:  # run from a source folder, or without this package
         return None
+
+
+def _uploaded() -> tuple[str | None, bool | None] | None:
+    """Return what was known of the checkout that this package was uploaded from, if it was."""
+    try:
+        origin = json.loads((_PACKAGE / _ORIGIN_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return origin["commit"], origin["modified"]
 
 
 def _commit(root: Path) -> tuple[str | None, bool | None]:

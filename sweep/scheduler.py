@@ -36,7 +36,7 @@ class Scheduler:
         self._plan = plan
         self._load_limit = load_limit
         self._shared: dict[str, Arrays] = {}
-        self._ready: list[tuple[bool, float, str, Task]] = []
+        self._ready: list[tuple[bool, int, float, str, Task]] = []
         self._work: dict[str, Batch | Solvable] = {}
         self._deaths: dict[str, int] = {}
         self._unsolved = {limit.key for limit in plan.missing_limits}
@@ -109,4 +109,6 @@ class Scheduler:
     def _push(self, work: Batch | Solvable) -> None:
         task = self._plan.limit_task(work) if not isinstance(work, Batch) else self._plan.batch_task(work)
         self._work[task.name] = work
-        heapq.heappush(self._ready, (isinstance(work, Batch), -task.cost, task.name, task))
+        # What killed a worker goes last: whoever kills workers from outside will have moved on by then.
+        deaths = self._deaths.get(task.name, 0)
+        heapq.heappush(self._ready, (isinstance(work, Batch), deaths, -task.cost, task.name, task))

@@ -183,3 +183,14 @@ def test_the_cost_of_a_replica_is_linear_in_time(N):
     cell = make_plan(spec(grid={"N": [N]})).cells[0].cell
     short, long = path_seconds(cell, 10.0), path_seconds(cell, 20.0)
     assert 1.0 < long / short <= 2.0
+
+
+def test_what_killed_its_worker_goes_last():
+    large = spec(grid={"N": [10**8], "d": [1, 2]}, replicas=2)
+    plan = make_plan(large, stored_limits={limit.key for limit in make_plan(large).limits})
+    scheduler = Scheduler(plan, load_limit=lambda key: {})
+    first = scheduler.next_task()
+    scheduler.settle(failed(first, lost=True))
+    names = [task.name for task in iter(scheduler.next_task, None)]
+    assert len(names) == len(plan.batches) == 8
+    assert names[-1] == first.name

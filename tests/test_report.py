@@ -238,7 +238,7 @@ def test_a_file_is_reported_with_what_failed_what_is_pending_and_what_it_cannot_
     assert "1 of 3 cells done, 12 replicas stored; 1 pending, 1 failed." in text
     assert "&lt;b&gt;MemoryError&lt;/b&gt;" in text
     assert "answers may change" in text
-    assert "no snapshots of ages are stored: give snapshots in [run]" in text
+    assert "ages of jobs in service approach theirs? To ask it, give snapshots in [run], and route" in text
     assert "These results carry no spec." in text
     again = report(tmp_path / "mine.nc", tmp_path / "again.html")
     assert again.read_bytes() == page.read_bytes()

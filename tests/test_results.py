@@ -454,6 +454,13 @@ def test_provenance_is_plain_and_needs_no_git(monkeypatch, tmp_path):
     provenance_module._fixed.cache_clear()
 
 
+def test_uploaded_code_knows_the_commit_it_came_from(monkeypatch, tmp_path):
+    assert provenance_module._uploaded() is None
+    (tmp_path / "origin.json").write_text('{"commit": "abc", "modified": true}')
+    monkeypatch.setattr(provenance_module, "_PACKAGE", tmp_path)
+    assert provenance_module._uploaded() == ("abc", True)
+
+
 def test_the_commit_is_that_of_the_checkout_itself(tmp_path):
     def git(*arguments):
         identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]

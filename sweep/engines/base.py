@@ -7,9 +7,9 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from sweep.task import Outcome, Source
+from sweep.task import Outcome, Source, resolve
 
 #: Parallelism is one task a worker: every library that keeps threads of its own is told to use one.
 ONE_THREAD: Mapping[str, str] = dict.fromkeys(
@@ -56,6 +56,10 @@ class Engine(ABC):
         EngineError
             The engine itself failed: no worker starts, or the cluster is gone.
         """
+
+    def prepare(self, function: str, *arguments: Any) -> None:
+        """Have a "module:name" called before any task wherever tasks are executed: once a machine."""
+        resolve(function)(*arguments)
 
     @abstractmethod
     def close(self) -> None:

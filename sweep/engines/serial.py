@@ -6,7 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sweep.engines.base import Engine
 from sweep.engines.pool import SHARED_OBJECTS
@@ -40,6 +40,9 @@ class SerialEngine(Engine):
                 error = f"worker died (exit code {stop.code}) while running {task.name}"
                 outcome = Outcome(task=task, lost=True, error=error)
             yield replace(outcome, worker=worker)
+
+    def prepare(self, function: str, *arguments: Any) -> None:
+        """Do nothing: the first task does it."""
 
     def close(self) -> None:
         """Do nothing: there are no workers."""

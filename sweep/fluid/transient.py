@@ -52,8 +52,7 @@ from sweep.fluid.readout import Readout, keep_nodes
 from sweep.fluid.start import Start, start_of
 from sweep.initial import Initial
 from sweep.laws import Law
-from sweep.routing import phi
-from sweep.routing import limit_phi
+from sweep.routing import limit_phi, phi
 from sweep.schema import dataset
 
 if TYPE_CHECKING:
