@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures import STYLES
+from analysis.figures import STYLES, label_sizes
 from analysis.quantities import ROW
 from analysis.rates import signed
 
@@ -60,6 +60,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
         for row, style in zip(rows, STYLES, strict=False):
             _series(axes, row, name, style)
         axes.set(xscale="log", yscale="log")
+        label_sizes(axes, found.N.values.tolist())
         axes.set_xlabel("number of servers $N$")
         axes.set_ylabel(f"{title} of {found.attrs['quantity']}")
         axes.grid(True, color="#DDDDDD", linewidth=0.6)

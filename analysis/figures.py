@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -223,9 +223,18 @@ def _draw(
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0}, zorder=0.9,
     )  # fmt: skip
     axes.set(xscale="log", yscale="log")
+    label_sizes(axes, [point.N for point in points])
     axes.tick_params(which="both", labelsize=size - 1)
     axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def label_sizes(axes: Axes, N: Iterable[float]) -> None:
+    """Label a logarithmic axis of N by the N themselves where they span less than a decade."""
+    sizes = sorted(set(N))
+    if sizes[-1] < 10.0 * sizes[0]:
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axes.set_xticks([], minor=True)
 
 
 def _legend(blank: Axes, axes: Axes, size: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from typing import TYPE_CHECKING
 
 from analysis.chaos import LEAST_N, SIGNIFICANT, ChaosFit, chaos_table, fit_chaos
@@ -32,7 +33,8 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     rows = [row for row in chaos_table(fits) if row.n]
     if not rows:
         raise ValueError(f"two N ≥ {LEAST_N} of four replicas or more are needed: add values of N")
-    draft.answers += [_judged(row) for row in rows]
+    split = _split_at_random(tree)
+    draft.answers += [_judged(row, row.d == 1 and split) for row in rows]
     draft.shorten(
         lambda answers: (
             "Dependence falls like 1/N, or is not there, in "
@@ -66,16 +68,21 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     draft.grids.append(Grid(caption=caption, header=header, rows=cells))
 
 
-def _judged(row: ChaosFit) -> Answer:
-    """Take the verdict of the fit, unless its interval is too wide to mean anything."""
+def _split_at_random(tree: xr.DataTree) -> bool:
+    """Whether arrivals are Poisson and sample their queues: with d = 1 each queue then has its own."""
+    run = tomllib.loads(tree.attrs.get("spec", "")).get("run", {})
+    rules = run.get("arrivals", "exponential"), run.get("routing", "sampled")
+    return rules == ("exponential", "sampled")
+
+
+def _judged(row: ChaosFit, independent: bool) -> Answer:
+    """Take the verdict of the fit, unless its interval is too wide; `independent` tells what is expected."""
     where, text = place(row), f"{row.verdict}."
     if math.isnan(row.exponent):
-        clear = row.p_zero > SIGNIFICANT and row.d == 1
-        if row.p_zero > SIGNIFICANT and row.d > 1:
-            text = (
-                f"no dependence is seen at any N, which more replicas may show (p = {p_value(row.p_zero)})."
-            )
-        return Answer(text=text, standing=AGREES if clear else INCONCLUSIVE, part=where)
+        seen = row.p_zero <= SIGNIFICANT
+        if not (seen or independent):
+            text = f"no dependence is seen, which more replicas may show (p = {p_value(row.p_zero)})."
+        return Answer(text=text, standing=INCONCLUSIVE if seen or not independent else AGREES, part=where)
     if (row.exponent_hi - row.exponent_lo) / 2 > WIDEST:
         interval = between(row.exponent_lo, row.exponent_hi)
         text = f"dependent; the interval of the exponent, {interval}, is too wide to tell 1/N."

@@ -153,13 +153,17 @@ def _draw(axes: Axes, panel: _Panel, fit: TailFit, tail: Tail, style: Any) -> No
 
 def _dress(axes: Axes, panel: _Panel, depth: int) -> None:
     """Label one panel; linear axes of levels end where the tails of its own regime do."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
 
     axes.set_title(panel.title, fontsize=10)
     axes.set_xlabel(r"queue length $\ell$", fontsize=10)
     axes.set_ylabel(panel.ordinate, fontsize=10)
     if panel.regime == "power":
         axes.set_xscale("log")
+        ticks = [digit * 10**power for power in range(4) for digit in (1, 2, 5)]
+        axes.set_xticks([tick for tick in ticks if tick <= depth], minor=False)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_xlim(0.0, 1.05 * depth)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

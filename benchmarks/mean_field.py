@@ -5,10 +5,10 @@ missing otherwise. To make one (sympy is needed by rmftool, which does not ask f
 
     python3.11 -m venv peers && peers/bin/pip install -e . rmftool sympy
 
-SQ(2), λ = .9, from empty. Times are CPU seconds of this process, the least of some calls, compilation and imports
-left out; rmftool's include the symbolic derivatives that every call takes. Errors are the largest over levels and
-times: of paths against an eighth-order method at its finest, of the invariant state against λ^(2^ℓ − 1), and of
-lim N · (E S_ℓ^(N)/N − S_ℓ) the difference between the two packages.
+SQ(2), λ = .9, from empty. Times are CPU seconds of this process, the least of some calls, compilation and
+imports left out; rmftool's include the symbolic derivatives that every call takes. Errors are the largest
+over levels and times: of paths against an eighth-order method at its finest, of the invariant state against
+λ^(2^ℓ − 1), and of lim N · (E S_ℓ^(N)/N − S_ℓ) the difference between the two packages.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ def measure(table: Table, peer: bool) -> None:
 
 def main() -> None:
     """Print the table."""
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    ).parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     console = Console(width=110)
     try:
         title = f"rmftool {version('rmftool')} beside this package"

@@ -6,8 +6,8 @@ missing are said to be so. To make one:
     python3.11 -m venv peers && peers/bin/pip install -e . simpy ciw queueing-tool
 
 Times are CPU seconds of this process; building the network is measured apart. A second table shows that all
-simulate the same network: jobs per server at one time, averaged over runs from empty, beside the exact mean from
-the generator of the whole chain.
+simulate the same network: jobs per server at one time, averaged over runs from empty, beside the exact mean
+from the generator of the whole chain.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def costs(found: dict[str, Prepare], shrink: int, repeats: int) -> Table:
         table.add_column(f"N = {N:,}", justify="right")
         table.add_column("to build", justify="right")
     own = {
-        N: statistics.median(cost(prepare_own, N, MANY // shrink, seed)[0] for seed in range(3)) for N in SIZES
+        N: statistics.median(cost(prepare_own, N, MANY // shrink, seed)[0] for seed in range(3))
+        for N in SIZES
     }
     for name, prepare in found.items():
         cells = []
@@ -107,9 +108,7 @@ def exact_mean() -> float:
             for j in range(SERVERS):
                 chosen = i if state[i] <= state[j] else j
                 if state[chosen] < LONGEST:
-                    there = np.ravel_multi_index(
-                        tuple(state + np.eye(SERVERS, dtype=int)[chosen]), shape
-                    )
+                    there = np.ravel_multi_index(tuple(state + np.eye(SERVERS, dtype=int)[chosen]), shape)
                     rates[here, there] += LAM * SERVERS / SERVERS**D
     np.fill_diagonal(rates, -rates.sum(axis=1))
     return float(expm(TIME * rates)[0] @ states.mean(axis=1))

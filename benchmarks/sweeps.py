@@ -1,14 +1,14 @@
 """What a sweep costs beyond its tasks: 10⁴ trivial cells in this package and in xyzpy.
 
-Run by name: `python benchmarks/sweeps.py [--quick]`, in an environment that also has xyzpy, which is said to be
-missing otherwise. To make one:
+Run by name: `python benchmarks/sweeps.py [--quick]`, in an environment that also has xyzpy, which is said to
+be missing otherwise. To make one:
 
     python3.11 -m venv peers && peers/bin/pip install -e . xyzpy h5netcdf
 
-Every task is the same call in both: one replica of a tiny network, compared with its limit. A bare loop over the
-tasks is the floor. xyzpy's Harvester keeps results in memory until all are there and merges them into its file; its
-Crop writes every batch to disk, as this package does. CPU seconds are of the driver and its workers, imports and
-compilation left out; a second run finds everything done.
+Every task is the same call in both: one replica of a tiny network, compared with its limit. A bare loop over
+the tasks is the floor. xyzpy's Harvester keeps results in memory until all are there and merges them into its
+file; its Crop writes every batch to disk, as this package does. CPU seconds are of the driver and its
+workers, imports and compilation left out; a second run finds everything done.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
+import trivial_task
 from rich.console import Console
 from rich.table import Table
 
 import sweep
-import trivial_task
 from sweep.spec import parse_spec
 from sweep.work import warm_up
 
@@ -107,12 +108,9 @@ def own(rows: Rows, folder: Path) -> None:
     """Add this package's engines."""
     for engine, workers in (("serial", 1), ("local", WORKERS)):
         store = folder / engine
-
-        def run(engine: str = engine, workers: int = workers, store: Path = store) -> None:
-            sweep.run(rows.spec, store=store, engine=engine, workers=workers)
-
+        run = partial(sweep.run, rows.spec, store=store, engine=engine, workers=workers)
         name = f"sweep.run, {engine}" + (f", {workers} workers" if workers > 1 else "")
-        rows.add(name, store, run, run, lambda store=store: sweep.load(store))
+        rows.add(name, store, run, run, partial(sweep.load, store))
 
 
 def peer(rows: Rows, folder: Path) -> None:
@@ -123,20 +121,15 @@ def peer(rows: Rows, folder: Path) -> None:
         runner = xyzpy.Runner(trivial_task.task, var_names=["S_sup"], fn_args=["N", "lam"])
         return xyzpy.Harvester(runner, data_name=str(file))
 
-    for name, settings in (("serial", {}), (f"{WORKERS} workers", {"parallel": True, "num_workers": WORKERS})):
+    settings: dict[str, dict[str, Any]] = {
+        "serial": {},
+        f"{WORKERS} workers": {"parallel": True, "num_workers": WORKERS},
+    }
+    for name, chosen in settings.items():
         file = folder / f"{name[0]}.h5"
-        first = harvester(file)
-        rows.add(
-            f"xyzpy Harvester, {name}",
-            file,
-            lambda first=first, settings=settings: first.harvest_combos(
-                rows.axes, verbosity=0, **settings
-            ),
-            lambda file=file: harvester(file).harvest_combos(
-                rows.axes, verbosity=0, missing_only=True
-            ),
-            lambda file=file: xyzpy.load_ds(str(file)),
-        )
+        first = partial(harvester(file).harvest_combos, rows.axes, verbosity=0, **chosen)
+        again = partial(harvester(file).harvest_combos, rows.axes, verbosity=0, missing_only=True)
+        rows.add(f"xyzpy Harvester, {name}", file, first, again, partial(xyzpy.load_ds, str(file)))
     file = folder / "crop.h5"
 
     def grow() -> None:
@@ -145,7 +138,7 @@ def peer(rows: Rows, folder: Path) -> None:
         crop.grow_missing(verbosity=0)
         crop.reap()
 
-    rows.add(f"xyzpy Crop, serial, batches of {BATCH}", file, grow, None, lambda: xyzpy.load_ds(str(file)))
+    rows.add(f"xyzpy Crop, serial, batches of {BATCH}", file, grow, None, partial(xyzpy.load_ds, str(file)))
 
 
 def main() -> None:

@@ -137,14 +137,16 @@ def test_deterministic_services_that_begin_together_end_together() -> None:
     assert np.all(fluid["D"][:2] == 0.0)
     # At t = 1 every initial queue completes a job; those of length ≥ ℓ then are those of length ≥ ℓ just
     # before.
-    arrivals_only = Limit(d=2, lam=0.5, G="deterministic")
     assert fluid["D"][2, 0] == pytest.approx(1.0, abs=1e-12)
     assert fluid["S"][2] == pytest.approx(np.append(fluid["D"][2, 1:], 0.0), abs=1e-9)
     assert fluid["D"][2, 1] == pytest.approx(1.0, abs=1e-12)
     assert fluid["D"][3, 0] == pytest.approx(1.0, abs=1e-12)
     # All servers are busy until t = 2, when all complete again.
     assert fluid["D"][4, 0] == pytest.approx(2.0, abs=1e-9)
-    assert arrivals_only.initial.longest == 0
+    # Until t = 1 arrivals alone move the queues, all of which are of length 2 at least: S_3' = λ(1 − S_3²).
+    third = np.tanh(0.5 * np.array([0.5, 0.9999, 1.0]) + math.atanh(0.75))
+    assert fluid["S"][:2, :3] == pytest.approx(np.array([[1.0, 1.0, S] for S in third[:2]]), abs=1e-8)
+    assert fluid["S"][2, :2] == pytest.approx([1.0, third[2]], abs=1e-8)
 
 
 def test_services_that_began_together_are_an_atom_of_the_ages() -> None:

@@ -106,11 +106,10 @@ def test_one_queue_follows_the_recursion_of_lindley(G: str, initial: str) -> Non
 def test_times_in_system_sum_to_the_integral_of_the_number_of_jobs(N: int, d: int, G: str) -> None:
     """Arrivals end at time 5 and all jobs leave: Σ times in system = ∫ X, Σ waits = ∫ (X − S_1), exactly."""
     cell = Cell(N=N, d=d, lam=0.9, G=G, arrivals="profile(0: 1, 5: 0)")
-    times = np.array([2.0, 5.0, 60.0, 400.0])
+    # Of 1400 services of lomax(1.5) one takes longer than 1e5 with probability 5e-5.
+    times = np.array([2.0, 5.0, 60.0, 400.0, 1e5])
     arrays = run(cell, times, levels=None).arrays(AGES)
-    assert arrays["X"][-1] == 0.0 or "gamma" in G or "lomax" in G
-    if arrays["X"][-1] > 0.0:
-        return
+    assert arrays["X"][-1] == 0.0
     length = np.diff(times, prepend=0.0)
     left = np.diff(arrays["D"][:, 0], prepend=0.0)
     for name, jobs in (

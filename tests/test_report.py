@@ -45,6 +45,7 @@ from sweep.errors import StoreError
 from sweep.spec import parse_spec
 
 STYLE = Path(__file__).parents[1] / "analysis" / "templates" / "style.css.html"
+ONE = {"lam": 0.8, "G": "exponential"}
 PLAIN = {"lam": [0.8], "G": ["exponential"]}
 SPECS: dict[str, dict[str, Any]] = {
     "transient": {
@@ -272,7 +273,24 @@ def chaos(**given: Any) -> ChaosFit:
     ],
 )
 def test_an_interval_that_holds_everything_proves_nothing(fit: ChaosFit, standing: str) -> None:
-    assert _judged(fit).standing == standing
+    assert _judged(fit, independent=False).standing == standing
+
+
+def test_independence_agrees_only_where_it_is_expected() -> None:
+    assert _judged(chaos(p_zero=0.4), independent=True).standing == AGREES
+    assert _judged(chaos(p_zero=1e-4), independent=True).standing == INCONCLUSIVE
+
+
+@pytest.mark.slow
+def test_what_a_sweep_does_not_store_is_not_asked(tmp_path: Path) -> None:
+    run = {"horizon": 2.0, "warmup": 1.0, "batches": 1, "levels": 3, "replicas": 2, "routing": "shortest"}
+    cases = [{"N": 4, "d": 1, **ONE}]
+    spec = {"name": "No limit", "study": "equilibrium", "seed": 1, "cases": cases, "run": run}
+    sweep.run(spec, store=tmp_path / "store", engine="serial")
+    report(tmp_path / "store")
+    text = html.unescape(text_of(tmp_path / "store"))
+    assert text.count("To ask it, route by a rule that has a limit.") == 3
+    assert "How long do jobs stay?</h2>" in text
 
 
 def test_many_answers_become_counts_with_what_differs_by_name() -> None:

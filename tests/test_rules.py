@@ -295,12 +295,26 @@ def test_the_shortest_of_all_keeps_queues_level(G: str) -> None:
 
 
 def test_an_idle_server_is_never_passed_over() -> None:
-    """An arrival raises a queue to length 2 only when all are busy: at most N − 1 jobs never make it."""
-    cell = Cell(N=20, d=1, lam=0.5, G="lomax(beta=1.5)")
-    times = np.linspace(0.0, 50.0, 500)
-    S = path((cell, "idle"), times, levels=5, snapshots=[]).arrays(AGES)["S"]
-    plain = path((cell, "sampled"), times, levels=5, snapshots=[]).arrays(AGES)["S"]
-    assert S[:, 1].mean() < 0.05 < plain[:, 1].mean()
+    """An arrival joins a busy server only when all are busy, wherever a grid shows it alone."""
+    N, horizon = 4, 200.0
+    cell = Cell(N=N, d=1, lam=0.9, G="lomax(beta=1.5)")
+    times = np.linspace(0.0, horizon, 100_001)
+
+    def passed_over(rule: str) -> tuple[int, int, int]:
+        """Arrivals seen alone, those of them that join a busy server, and such ones beside an idle server."""
+        run = path((cell, rule), times, levels=2, snapshots=[])
+        arrivals, departures = (np.diff(table, axis=0) for table in (run.arrivals, run.departures))
+        alone = (arrivals.sum(axis=1) == 1) & (departures.sum(axis=1) == 0)
+        queued = alone & (arrivals[:, 0] == 0)
+        idle = run.arrays(AGES)["S"][:-1, 0] < 1.0
+        return int(alone.sum()), int(queued.sum()), int((queued & idle).sum())
+
+    seen, queued, wrong = passed_over("idle")
+    assert seen > 0.95 * cell.lam * N * horizon
+    assert 0.2 * seen < queued < 0.8 * seen
+    assert wrong == 0
+    # One sampled server is passed over often.
+    assert passed_over("sampled")[2] > 50
 
 
 BITS = """

@@ -32,7 +32,7 @@ _PATHS = ("S", "v", "tagged")
 
 Scale = Annotated[int, whole("m", most=10**9)]
 Choices = Annotated[int, whole("ell", least=2, most=1000)]
-Drift = Annotated[float, Field(allow_inf_nan=False), AfterValidator(canonical)]
+Drift = Annotated[float, Strict(), Field(allow_inf_nan=False), AfterValidator(canonical)]
 
 
 class Point(Place):
@@ -67,7 +67,7 @@ class Run(TimedRun):
         default=True,
         description="whether queues start independently from that law, or at its quantiles one by one",
     )
-    fixed: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
+    fixed: tuple[Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)], ...] = Field(
         default=(), description="scaled lengths at which the first queues start instead"
     )
     positions: tuple[Number, ...] | None = Field(
@@ -191,7 +191,8 @@ class HeavyTrafficSpec(SweepSpec):
         limits = {limit.key: limit for limit in map(self._limit, self.points())}
         models = [limit.model for limit in limits.values()]
         cells = [(model.b1, model.b0, model.ell, model.sigma2) for model in models]
-        return default_x(cells, self.run.initial, float(self.times[-1]))
+        # At time 0 alone the start would do, but its positions would not show where queues go.
+        return default_x(cells, self.run.initial, float(self.times[-1]) or self.run.horizon)
 
     def coordinates(self) -> dict[str, Sequence[Any]]:
         """Return the values of every dimension of the arrays beside the axes and `replica`."""

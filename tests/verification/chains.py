@@ -14,6 +14,9 @@ from scipy.sparse.linalg import expm_multiply
 
 Floats = NDArray[np.float64]
 
+#: What rounding may make of a share that is known exactly.
+ROUNDING = 1e-12
+
 
 def sorted_states(N: int, longest: int) -> list[tuple[int, ...]]:
     """Queue lengths, longest first, up to `longest`."""
@@ -73,12 +76,12 @@ def worst_score(
 ) -> float:
     """Largest |z| of the means of independent replicas (first axis) against exact values.
 
-    A component that never varied must be exact, unless the exact law is known to have some `least_variance`:
+    A component that never varied must be exact but for rounding, unless the exact law is known to have some `least_variance`:
     then the event was only too rare to be seen, and scores by that.
     """
     mean = samples.mean(axis=0)
     variance = np.maximum(samples.var(axis=0, ddof=1), least_variance)
     stderr = np.sqrt(variance / len(samples) + np.square(exact_stderr))
-    off = np.abs(mean - exact)
+    off = np.maximum(np.abs(mean - exact) - ROUNDING, 0.0)
     scores = np.where(off > 0.0, off / np.where(stderr > 0.0, stderr, 1e-300), 0.0)
     return float(scores.max())

@@ -44,6 +44,7 @@ ALIGNED = (
     "exponential",
     "erlang(k=3)",
     "hyperexponential(scv=4)",
+    "lognormal(sigma=0.8)",
     "lomax(beta=1.5)",
     "pareto(beta=1.5)",
     "uniform(width=1)",
