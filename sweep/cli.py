@@ -79,6 +79,9 @@ def run(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     only: Only = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failed cell.")] = False,
+    mix_numbers: Annotated[
+        bool, typer.Option("--mix-numbers", help="Go on with a store of another version of the numbers.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, compute nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -104,6 +107,7 @@ def run(
                 progress=show,
                 only=selected(read_spec(spec), only),
                 fail_fast=fail_fast,
+                mix_numbers=mix_numbers,
             )
         except KeyboardInterrupt:
             err.print(f"\ninterrupted; what was finished is stored. Resume with:\n  {again}", soft_wrap=True)

@@ -163,12 +163,15 @@ def _write_cells(file: Any, store: Store, layout: Layout, places: Mapping[str, I
         "replicas": np.zeros(shape, dtype=np.int32),
         "attempts": np.zeros(shape, dtype=np.int32),
         "error": np.full(shape, "", dtype=object),
+        "numbers": np.full(shape, "", dtype=object),
     }
     for position, cells in layout.cells.items():
         stored = [places[kind].count(key, below=layout.wanted(key)) for kind, key in cells]
         failed = [failures[key] for _, key in cells if key in failures]
         done = all(count == layout.wanted(key) for count, (_, key) in zip(stored, cells, strict=True))
         values["replicas"][position] = min(stored)
+        versions = {version for kind, key in cells for version in places[kind].numbers(key)}
+        values["numbers"][position] = " ".join(map(str, sorted(versions)))
         values["status"][position] = "done" if done else _unfinished(failed)
         if failed:
             values["attempts"][position] = max(failure.attempts for failure in failed)

@@ -22,6 +22,7 @@ from sweep.plan import Batch, Plan, make_batches, make_plan
 from sweep.precision import replicas_needed
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.schema import GROUPS
+from sweep.seeds import NUMBERS_VERSION, keys_of
 from sweep.spec import parse_spec, read_spec
 from sweep.store import FRAME_FILE, Store
 from sweep.studies.base import Case, SweepSpec
@@ -84,6 +85,7 @@ def run(
     progress: Callable[[Progress], None] = lambda state: None,
     only: Mapping[str, Sequence[Any]] | None = None,
     fail_fast: bool = False,
+    mix_numbers: bool = False,
 ) -> Summary:
     """Compute what the store lacks of a sweep and (re)build its results.nc.
 
@@ -105,6 +107,8 @@ def run(
         Values to keep to, by axis of the grid: cells elsewhere stay as they are.
     fail_fast
         Whether to stop at the first cell that fails; what is finished by then is stored.
+    mix_numbers
+        Whether to go on with a store of another `NUMBERS_VERSION`; `cells/numbers` then tells each cell's.
 
     Returns
     -------
@@ -122,9 +126,12 @@ def run(
     chosen = selection(spec, only or {})
     started = time.perf_counter()
     with make_engine(engine, workers, address=address) as executor:
-        keeper = _open(Path(store), spec, text)
+        keeper = _open(Path(store), spec, text, mix_numbers)
         with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
-            Store.open(store).check_frame(spec.frame())  # another first run may have made it
+            Store.open(store, mixing=mix_numbers).check_frame(spec.frame())  # another may have made it
+            if mix_numbers:
+                keeper.mix_numbers()
+            keeper.adopt(older_keys(spec, keeper.numbers))
             keeper.set_damaged_aside()
             plan = plan_for(spec, keeper, executor.workers, chosen)
             keeper.write_spec(text)
@@ -145,15 +152,16 @@ def selection(spec: SweepSpec, only: Mapping[str, Sequence[Any]]) -> Callable[[C
     ValueError
         A name that is no axis of the study, or a value that its grid does not have.
     """
-    for name, values in only.items():
+    listed = {name: [v] if isinstance(v, (str, int, float)) else list(v) for name, v in only.items()}
+    for name, values in listed.items():
         if name not in spec.AXES:
             raise ValueError(f"only must name an axis ({', '.join(spec.AXES)}), got {name!r}")
         known = spec.axis(name)
         for value in values:
             if value not in known:
-                listed = ", ".join(map(str, known))
-                raise ValueError(f"only must name values of {name} in the spec ({listed}), got {value!r}")
-    places = {spec.AXES.index(name): set(values) for name, values in only.items()}
+                choices = ", ".join(map(str, known))
+                raise ValueError(f"only must name values of {name} in the spec ({choices}), got {value!r}")
+    places = {spec.AXES.index(name): set(values) for name, values in listed.items()}
     return lambda case: all(case.values[i] in values for i, values in places.items())
 
 
@@ -249,7 +257,8 @@ class _Driver:
     def layout(self) -> Layout:
         """Return the cube as far as it is known: precision may ask for more replicas yet."""
         least = int(self.plan.spec.run.replicas)
-        return make_layout(self.plan, {key: count for key, count in self._wanted.items() if count != least})
+        more = {key: count for key, count in self._wanted.items() if count != least}
+        return make_layout(self.plan, more, older_keys(self.plan.spec, self.store.numbers))
 
     def write_layout(self) -> None:
         """Keep the layout in the store, for those who look at it."""
@@ -356,13 +365,25 @@ def _checked(spec: SweepSpec | Mapping[str, Any] | str | Path) -> tuple[SweepSpe
     return checked, checked.to_toml()
 
 
-def _open(path: Path, spec: SweepSpec, text: str) -> Store:
+def older_keys(spec: SweepSpec, numbers: Sequence[int]) -> dict[str, str]:
+    """Return the keys of cells and limits by those they have under the other versions of `numbers`."""
+    new = [key for case in spec.cells() for key in (case.key, case.limit_key) if key]
+    keys: dict[str, str] = {}
+    for version in numbers:
+        if version != NUMBERS_VERSION:
+            with keys_of(version):
+                old = [key for case in spec.cells() for key in (case.key, case.limit_key) if key]
+            keys.update(zip(old, new, strict=True))
+    return keys
+
+
+def _open(path: Path, spec: SweepSpec, text: str, mixing: bool) -> Store:
     if not (path / FRAME_FILE).exists():
         try:
             return Store.create(path, spec.frame(), text)
         except StoreError:
             if not (path / FRAME_FILE).exists():  # else another first run has made it meanwhile
                 raise
-    store = Store.open(path)
+    store = Store.open(path, mixing=mixing)
     store.check_frame(spec.frame())
     return store

@@ -60,6 +60,8 @@ class Layout:
         Attributes of the whole, such as the title.
     texts
         The parameters of each cell, by its key, to be shown.
+    aliases
+        Keys of cells and limits by those they had under other numbers that the store holds as well.
 
     Raises
     ------
@@ -75,6 +77,7 @@ class Layout:
     omitted: Sequence[str] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, given in {**self.axes, **self.coordinates}.items():
@@ -150,7 +153,9 @@ class Layout:
         return stored_variables(kind, sizes, self.omitted if replicated else ())
 
 
-def make_layout(plan: Plan, more: Mapping[str, int] | None = None) -> Layout:
+def make_layout(
+    plan: Plan, more: Mapping[str, int] | None = None, aliases: Mapping[str, str] | None = None
+) -> Layout:
     """Return the cube that a finished store of `plan` fills; `more` has the cells with more replicas."""
     spec = plan.spec
     axes: dict[str, Sequence[Any]] = {}
@@ -177,4 +182,5 @@ def make_layout(plan: Plan, more: Mapping[str, int] | None = None) -> Layout:
         omitted=spec.omitted(),
         attributes={"title": spec.name, "study": spec.study},
         texts={case.key: case.text for case in plan.cells},
+        aliases=aliases or {},
     )

@@ -161,6 +161,7 @@ CELLS: Mapping[str, Variable] = {
     "replicas": Variable((), "1", "replicas stored", "i4"),
     "attempts": Variable((), "1", "failed attempts so far", "i4"),
     "error": Variable((), "1", "last error, empty if there was none", "str"),
+    "numbers": Variable((), "1", "versions of the random numbers of its replicas", "str"),
 }
 
 GROUPS: Mapping[str, Mapping[str, Variable]] = {

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 
 import numpy as np
 
 #: Part of every key; raised whenever stored numbers change (docs/changes.md says why).
 NUMBERS_VERSION = 2
+
+
+_version = ContextVar("version of the numbers in keys", default=NUMBERS_VERSION)
 
 
 class Purpose(IntEnum):
@@ -22,7 +28,17 @@ class Purpose(IntEnum):
 
 def digest(text: str) -> str:
     """Hexadecimal key (128 bits) of a canonical text under the present `NUMBERS_VERSION`."""
-    return hashlib.sha256(f"{NUMBERS_VERSION}\n{text}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{_version.get()}\n{text}".encode()).hexdigest()[:32]
+
+
+@contextmanager
+def keys_of(version: int) -> Iterator[None]:
+    """Make keys as another version of the numbers does, to find what it has stored."""
+    token = _version.set(version)
+    try:
+        yield
+    finally:
+        _version.reset(token)
 
 
 def stream(seed: int, key: str, replica: int, purpose: Purpose) -> np.random.Generator:

@@ -24,6 +24,16 @@ STUDIES: Mapping[str, type[SweepSpec]] = {
 }
 
 
+#: What a value must be that has another type, in the words of TOML.
+_TYPES = {
+    "string_type": "text",
+    "tuple_type": "a list",
+    "model_type": "a table",
+    "bool_type": "true or false",
+    "float_type": "a number",
+}
+
+
 def read_spec(path: str | Path) -> SweepSpec:
     """Read and check a spec file.
 
@@ -52,7 +62,7 @@ def parse_spec(tables: Mapping[str, Any], source: str = "spec") -> SweepSpec:
         Every fault, one line each.
     """
     given, faults = dict(tables), []
-    if given.get("study") not in STUDIES:
+    if str(given.get("study")) not in STUDIES:
         close = difflib.get_close_matches(str(given.get("study")), STUDIES, 1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         got = f"got {given['study']!r}{hint}" if "study" in given else "got none"
@@ -74,6 +84,8 @@ def _sentences(fault: Any, tables: Mapping[str, type[BaseModel]]) -> list[str]:
         part for part in fault["loc"] if isinstance(part, int) or part not in ("int", "tuple[float, ...]")
     ]
     where = ".".join(str(part) for part in path if not isinstance(part, int))
+    if len(path) > 1 and path[0] == "cases":  # a value does not tell which of them it is
+        where = where.replace("cases", f"cases[{path[1]}]", 1)
     table = path[0] if len(path) > 1 and path[0] in tables else ""
     got = f"got {fault['input']!r}"
     kind = fault["type"]
@@ -82,13 +94,16 @@ def _sentences(fault: Any, tables: Mapping[str, type[BaseModel]]) -> list[str]:
         close = difflib.get_close_matches(str(path[-1]).lower(), [c.lower() for c in choices], 1)
         hint = f" (did you mean {next(c for c in choices if c.lower() == close[0])}?)" if close else ""
         return [f"{where} is not a key of the spec{hint}; keys here: {', '.join(choices)}"]
+    if kind in _TYPES:
+        return [f"{where} must be {_TYPES[kind]}, {got}"]
     if kind == "missing":
         return [f"{where} must be given, got none"]
     if kind == "literal_error":
         return [f"{where} must be {fault['ctx']['expected']}, {got}"]
     if kind == "value_error":
         text = str(fault["ctx"]["error"])
-        prefix = f"{table}." if table and path[1:] and text.startswith(str(path[1])) else ""
+        place, _, name = where.rpartition(".")
+        prefix = f"{place}." if table and text.startswith(name) else ""
         return [prefix + line for line in text.split("\n")]
     if kind == "too_short":  # pydantic also says so of a list whose items are all bad
         return [] if fault["input"] else [f"{where} must have at least one value, {got}"]

@@ -31,8 +31,9 @@ def store_status(path: str | Path) -> Status:
     StoreError
         `path` is not a store.
     """
-    store = Store.open(path)
+    store = Store.open(path, mixing=True)  # nothing is added to it
     layout = Layout.from_json(store.layout_text)
+    store.adopt(layout.aliases)
     kinds = {group.kind for group in layout.groups if group.replicated}
     places = {kind: store.index(kind) for kind in kinds}
     failures = store.failures()
@@ -73,9 +74,11 @@ def export(store: str | Path, file: str | Path) -> Path:
     ValueError
         `file` lies in the store, or in no directory.
     """
-    keeper, target = Store.open(store), Path(file)
+    keeper, target = Store.open(store, mixing=True), Path(file)
     if target.resolve().parent == keeper.path.resolve():
         raise ValueError(f"FILE must not lie in the store itself, got {target}: give another place")
     if not target.parent.is_dir():
         raise ValueError(f"FILE must lie in an existing directory, got {target}: make {target.parent}")
-    return consolidate(keeper, Layout.from_json(keeper.layout_text), target)
+    layout = Layout.from_json(keeper.layout_text)
+    keeper.adopt(layout.aliases)
+    return consolidate(keeper, layout, target)

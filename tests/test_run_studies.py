@@ -7,9 +7,11 @@ import pytest
 
 import sweep
 from sweep.driver import run, selection
-from sweep.errors import SpecError
+from sweep.errors import SpecError, StoreError
 from sweep.network.simulate import run_path
+from sweep.seeds import NUMBERS_VERSION, keys_of
 from sweep.spec import parse_spec
+from sweep.status import store_status
 from sweep.store import Store
 from tests.test_run import SPEC, spec
 from tests.test_studies import EQUILIBRIUM, HEAVY, TRANSIENT, changed
@@ -259,3 +261,28 @@ def test_cells_with_replicas_of_their_own_are_done_when_they_have_them(tmp_path)
     again = run(TRANSIENT, store=tmp_path / "store", engine="serial")
     assert again.replicas_computed == 0
     assert sweep.load(tmp_path / "store")["network"].sizes["replica"] == 2
+
+
+def test_a_store_of_other_numbers_is_refused_or_mixed_when_asked(tmp_path, monkeypatch):
+    store, few = tmp_path / "store", changed(TRANSIENT, **{"run.replicas": 2})
+    more = changed(TRANSIENT, **{"run.replicas": 3, "grid.N": [20, 30]})
+    run(few, store=store, engine="serial")
+    old = sweep.load(store)["network"].S_sup.values
+    new = NUMBERS_VERSION + 1
+    for module in ("driver", "store", "frame", "provenance"):
+        monkeypatch.setattr(f"sweep.{module}.NUMBERS_VERSION", new)
+    monkeypatch.setattr("sweep.store.provenance_text", lambda: f'{{"numbers_version": {new}}}')
+    with keys_of(new):
+        with pytest.raises(
+            StoreError, match=rf"holds numbers of version {NUMBERS_VERSION}, .* --mix-numbers"
+        ):
+            run(more, store=store, engine="serial")
+        mixed = run(more, store=store, engine="serial", mix_numbers=True)
+        assert mixed.replicas_computed == 1 + 3
+        assert mixed.limits_solved == 0
+        assert run(more, store=store, engine="serial").replicas_computed == 0
+    tree = sweep.load(store)
+    assert np.array_equal(tree["network"].S_sup.sel(N=20, replica=[0, 1]).values, old[0])
+    versions = tree["cells"].numbers.squeeze().values.tolist()
+    assert versions == [f"{NUMBERS_VERSION} {new}", f"{new}"]
+    assert store_status(store).done == 2

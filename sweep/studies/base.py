@@ -31,6 +31,8 @@ from sweep.schema import stored_variables
 DEFAULT_LEVELS = 12
 #: Accuracy asked of the limit, absolute in S_ℓ: far below any distance that N ≤ 10⁹ servers reach.
 TOLERANCE = 1e-7
+#: Least time between 0 and what is stored next: reciprocals of shorter ones overflow.
+LEAST_TIME = 1e-200
 #: Most replicas of a cell.
 MOST_REPLICAS = 10**6
 
@@ -230,7 +232,8 @@ class SweepSpec(Table):
         faults = []
         if self.target is not None and self.target.quantity not in self._quantities():
             listed = ", ".join(self._quantities())
-            faults.append(f"target_quantity must be one of {listed}, got {self.target.quantity!r}")
+            default = "" if self.run.target_quantity else " by default, which this sweep does not store"
+            faults.append(f"target_quantity must be one of {listed}, got {self.target.quantity!r}{default}")
         for point in self.points():
             if self.target is not None and not 2 <= self.replicas_at(point) <= self.target.most:
                 faults.append(

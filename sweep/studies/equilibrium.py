@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, Strict, ValidationInfo, field_validator
+from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
 from sweep.arrivals import Profile, as_arrivals
 from sweep.cell import Cell, Limit
@@ -17,7 +17,16 @@ from sweep.initial import parse_initial
 from sweep.laws import parse_law
 from sweep.network.replica import check_method
 from sweep.routing import has_limit
-from sweep.studies.base import Arrivals, Case, Fraction, Number, RoutedTable, SweepSpec, whole
+from sweep.studies.base import (
+    LEAST_TIME,
+    Arrivals,
+    Case,
+    Fraction,
+    Number,
+    RoutedTable,
+    SweepSpec,
+    whole,
+)
 from sweep.studies.transient import Grid, Point, Start
 
 
@@ -55,6 +64,21 @@ class Run(RoutedTable):
         if not warmup < horizon:
             raise ValueError(f"warmup must be less than the horizon {horizon:g}, got {warmup:g}")
         return warmup
+
+    @model_validator(mode="after")
+    def _batches_have_a_length(self) -> Run:
+        if not np.all(np.diff(self.edges) >= LEAST_TIME):
+            raise ValueError(
+                f"batches must be fewer in a time of {self.horizon - self.warmup:g} after {self.warmup:g}, "
+                f"got {self.batches}: their ends are the same numbers"
+            )
+        return self
+
+    @property
+    def edges(self) -> Floats:
+        """End of the warm-up and of every batch, shape (batches + 1,)."""
+        steps = np.arange(self.batches + 1, dtype=np.float64)
+        return self.warmup + steps * (self.horizon - self.warmup) / self.batches
 
 
 class EquilibriumSpec(SweepSpec):
@@ -133,9 +157,7 @@ class EquilibriumSpec(SweepSpec):
     @property
     def edges(self) -> Floats:
         """End of the warm-up and of every batch, shape (batches + 1,)."""
-        run = self.run
-        steps = np.arange(run.batches + 1, dtype=np.float64)
-        return run.warmup + steps * (run.horizon - run.warmup) / run.batches
+        return self.run.edges
 
     def coordinates(self) -> dict[str, Sequence[Any]]:
         """Return the values of every dimension of the arrays beside the axes and `replica`."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, Strict, field_validator
 
-from sweep.arrivals import as_arrivals
+from sweep.arrivals import Profile, as_arrivals
 from sweep.cell import Cell, canonical
 from sweep.costs import path_bytes, path_seconds
 from sweep.diffusion.checks import check_positions
@@ -22,7 +22,18 @@ from sweep.grids import Floats
 from sweep.initial import Scaled
 from sweep.laws import Law, parse_law
 from sweep.seeds import digest
-from sweep.studies.base import Axes, Case, Number, Place, Servers, Service, SweepSpec, whole
+from sweep.studies.base import (
+    TOLERANCE,
+    Arrivals,
+    Axes,
+    Case,
+    Number,
+    Place,
+    Servers,
+    Service,
+    SweepSpec,
+    whole,
+)
 from sweep.studies.transient import TimedRun
 
 #: Queues whose own path is stored, unless the spec says how many.
@@ -62,6 +73,10 @@ class Grid(Axes):
 class Run(TimedRun):
     """What every cell is run for; times and horizon are scaled, network times are m times as long."""
 
+    arrivals: Arrivals = Field(default="exponential", description="law of the gaps between arrivals")
+    tolerance: Number = Field(
+        default=TOLERANCE, ge=1e-11, lt=1.0, description="accuracy asked of the limit, absolute in its tails"
+    )
     initial: str = Field(default="empty", description="law of the scaled length X_0 of a queue at time 0")
     exchangeable: Annotated[bool, Strict()] = Field(
         default=True,
@@ -80,7 +95,10 @@ class Run(TimedRun):
     @field_validator("positions", mode="after")
     @classmethod
     def _positions_increase(cls, positions: Any) -> Any:
-        return None if positions is None else tuple(check_positions(positions).tolist())
+        try:
+            return None if positions is None else tuple(check_positions(positions).tolist())
+        except ValueError as error:
+            raise ValueError(str(error).replace("x must", "positions must", 1)) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,18 +148,25 @@ class HeavyTrafficSpec(SweepSpec):
         """Return the network of a point: SQ(ell) for a share of arrivals, near its critical load."""
         self._limit(point).model  # noqa: B018  raises where σ² is infinite
         lam, fraction = prelimit(m=point.m, b1=point.b1, b0=point.b0)
-        run = self.run
-        if max(run.tagged, len(run.fixed)) > point.N:
+        run, arrivals = self.run, as_arrivals(self.run.arrivals)
+        if isinstance(arrivals, Profile):
             raise ValueError(
-                f"tagged and fixed queues must be at most N = {point.N}, "
-                f"got {run.tagged} and {len(run.fixed)}"
+                f"arrivals must be a law of gaps in heavy traffic, got {arrivals}: "
+                "rates of the limit are constant"
             )
+        if not run.replacement and point.ell > point.N:
+            raise ValueError(
+                f"ell must be at most N without replacement, got ell = {point.ell} with N = {point.N}"
+            )
+        for name, count in (("tagged", run.tagged), ("fixed", len(run.fixed))):
+            if count > point.N:
+                raise ValueError(f"{name} queues must be at most N = {point.N}, got {count}: give {name} in [run]")
         return Cell(
             N=point.N,
             d=point.ell,
             lam=lam,
             G=parse_law(point.G),
-            arrivals=as_arrivals(run.arrivals),
+            arrivals=arrivals,
             initial=Scaled(
                 start=self._start(point), m=point.m, exchangeable=run.exchangeable, fixed=run.fixed
             ),

@@ -14,11 +14,12 @@ from sweep.arrivals import as_arrivals
 from sweep.cell import Cell, check_count
 from sweep.costs import distance_seconds, path_bytes, path_seconds
 from sweep.grids import Floats, check_ages, check_snapshots, check_times
-from sweep.initial import parse_initial
+from sweep.initial import Scaled, parse_initial
 from sweep.laws import parse_law
 from sweep.network.replica import check_method
 from sweep.routing import has_limit
 from sweep.studies.base import (
+    LEAST_TIME,
     Arrivals,
     Axes,
     Case,
@@ -93,6 +94,9 @@ class TimedRun(RunTable):
         horizon = info.data.get("horizon", math.inf)
         if isinstance(times, tuple) and times[-1] > horizon:
             raise ValueError(f"times must not be later than the horizon {horizon:g}, got {times[-1]:g}")
+        shortest = next((t for t in times if t), math.inf) if isinstance(times, tuple) else horizon / (times - 1)
+        if shortest < LEAST_TIME:
+            raise ValueError(f"times must be 0 or at least {LEAST_TIME:g}, got {shortest:g}")
         return times
 
     @property
@@ -164,6 +168,11 @@ class TransientSpec(SweepSpec):
             method=run.method,
         )
         check_method(cell, snapshots=len(run.snapshots))
+        if isinstance(cell.initial, Scaled) and has_limit(run.routing):
+            raise ValueError(
+                f"initial must be empty, lengths(…) or invariant, got {cell.initial}: the limit that networks "
+                'are compared with does not start from it; study = "equilibrium" and sweep.simulate take it'
+            )
         return cell
 
     def cells(self) -> tuple[Case, ...]:
