@@ -32,10 +32,11 @@ from sweep.store import Store
 from sweep.studies.base import SweepSpec
 from sweep.work import solve_limit
 
-CELLS = {"errors": (100, 1_000, 10_000, 100_000), "paths": (100, 1_000, 5_000)}
+CELLS = {"errors": (100, 1_000, 10_000, 100_000), "paths": (100, 1_000)}
 REPLICAS = {"errors": 10, "paths": 8}
 #: Replicas of a shard: about those of a batch.
 SHARD = {"errors": 20_000, "paths": 1_000}
+_CHUNK_BYTES = 1 << 20
 COLUMNS = (
     "keep",
     "cells",
@@ -107,7 +108,16 @@ def write_plain(path: Path, arrays: dict[str, Floats], count: int) -> None:
             dims = tuple(f"{name}_{axis}" for axis in range(1, values.ndim))
             for dim, size in zip(dims, values.shape[1:], strict=True):
                 file.createDimension(dim, size)
-            target = file.createVariable(name, "f8", ("item", *dims), zlib=True, complevel=1, shuffle=True)
+            chunk = min(count, max(1, _CHUNK_BYTES // values[0].nbytes))
+            target = file.createVariable(
+                name,
+                "f8",
+                ("item", *dims),
+                zlib=True,
+                complevel=1,
+                shuffle=True,
+                chunksizes=(chunk, *values.shape[1:]),
+            )
             for first in range(0, count, len(values)):
                 target[first : first + len(values)] = values[: count - first]
 

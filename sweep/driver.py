@@ -23,6 +23,7 @@ from sweep.precision import replicas_needed
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.schema import GROUPS
 from sweep.seeds import NUMBERS_VERSION, keys_of
+from sweep.selection import selection
 from sweep.spec import parse_spec, read_spec
 from sweep.store import FRAME_FILE, Store
 from sweep.studies.base import Case, SweepSpec
@@ -83,7 +84,7 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
-    only: Mapping[str, Sequence[Any]] | None = None,
+    only: Mapping[str, Any] | None = None,
     fail_fast: bool = False,
     mix_numbers: bool = False,
 ) -> Summary:
@@ -104,7 +105,7 @@ def run(
     progress
         Called after every task.
     only
-        Values to keep to, by axis of the grid: cells elsewhere stay as they are.
+        Values to keep to, or one, by axis of the grid: cells elsewhere stay as they are.
     fail_fast
         Whether to stop at the first cell that fails; what is finished by then is stored.
     mix_numbers
@@ -123,6 +124,8 @@ def run(
         The store or the engine cannot be used.
     """
     spec, text = _checked(spec)
+    if (Path(store) / FRAME_FILE).exists():
+        spec = spec.settled(Store.open(store, mixing=True).frame)
     chosen = selection(spec, only or {})
     started = time.perf_counter()
     with make_engine(engine, workers, address=address) as executor:
@@ -142,27 +145,6 @@ def run(
                 driver.work_through(executor.run(driver.scheduler))
             consolidate(keeper, driver.layout())
     return driver.summary()
-
-
-def selection(spec: SweepSpec, only: Mapping[str, Sequence[Any]]) -> Callable[[Case], bool]:
-    """Return which cases have one of the values that `only` lists for an axis.
-
-    Raises
-    ------
-    ValueError
-        A name that is no axis of the study, or a value that its grid does not have.
-    """
-    listed = {name: [v] if isinstance(v, (str, int, float)) else list(v) for name, v in only.items()}
-    for name, values in listed.items():
-        if name not in spec.AXES:
-            raise ValueError(f"only must name an axis ({', '.join(spec.AXES)}), got {name!r}")
-        known = spec.axis(name)
-        for value in values:
-            if value not in known:
-                choices = ", ".join(map(str, known))
-                raise ValueError(f"only must name values of {name} in the spec ({choices}), got {value!r}")
-    places = {spec.AXES.index(name): set(values) for name, values in listed.items()}
-    return lambda case: all(case.values[i] in values for i, values in places.items())
 
 
 def plan_for(

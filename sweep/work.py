@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sweep.task import Arrays, resolve
 
 if TYPE_CHECKING:
+    from sweep.cell import Limit
+    from sweep.fluid.state import InvariantState
     from sweep.studies.base import Case, SweepSpec
 
 Row = dict[str, Any]
@@ -47,18 +49,37 @@ def solve_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dic
 
 def solve_invariant(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
     """Solve for the invariant state of one `Limit`."""
-    from sweep.fluid import invariant
-
-    state = invariant.solve_invariant(payload["limit"], payload["grids"]["levels"])
+    levels = payload["grids"]["levels"]
+    state = _invariant(payload["limit"], levels)
+    S, log_S = np.full(levels, np.nan), np.full(levels, np.nan)
+    S[: state.levels], log_S[: state.levels] = state.S, state.log_S
     arrays = {
-        "S": state.S,
-        "log_S": state.log_S,
+        "S": S,
+        "log_S": log_S,
         "mean_queue": state.length.value,
         "mean_queue_error": state.length.error,
         "mean_time_in_system": state.mean_time_in_system,
         "mean_virtual_waiting_time": state.mean_virtual_waiting_time,
     }
     return {name: np.asarray(values)[np.newaxis] for name, values in arrays.items()}
+
+
+def _invariant(limit: Limit, levels: int) -> InvariantState:
+    """Return the invariant state, with fewer levels where deeper ones are out of reach: S_ℓ < 1e-80 or so."""
+    from sweep.errors import AccuracyError
+    from sweep.fluid.invariant import solve_invariant
+
+    try:
+        return solve_invariant(limit, levels)
+    except AccuracyError:
+        state, reached, beyond = solve_invariant(limit, 1), 1, levels
+    while beyond - reached > 1:
+        middle = (reached + beyond) // 2
+        try:
+            state, reached = solve_invariant(limit, middle), middle
+        except AccuracyError:
+            beyond = middle
+    return state
 
 
 def solve_heavy_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001

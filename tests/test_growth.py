@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import xarray as xr
 
 import sweep
 from sweep.driver import run
+from sweep.errors import MismatchError
+from sweep.spec import parse_spec
 
 
 def spec(N: list[int], G: list[str], replicas: int) -> dict[str, Any]:
@@ -42,3 +45,31 @@ def test_more_replicas_sizes_and_a_longer_law_name_are_added_to_what_there_is(tm
         }
         assert np.isfinite(new.S.values).all()
     assert after["network"].G.values.tolist()[1].startswith("hyperexponential(")
+
+
+def critical(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "growth",
+        "study": "heavy-traffic",
+        "seed": 3,
+        "grid": {"N": 5, "m": 4, "b1": [-1.0], "b0": 0.5, "ell": 2, "G": "exponential"} | changes,
+        "run": {"horizon": 1.0, "times": 2, "levels": 2, "replicas": 2, "initial": "point(x=1.50)"},
+    }
+
+
+def test_a_grid_of_critical_networks_grows_at_the_positions_of_its_store(tmp_path: Path) -> None:
+    """The default positions depend on the grid: of a larger one alone they would be others."""
+    store = tmp_path / "store"
+    run(critical(), store=store, engine="serial")
+    before = sweep.load(store)["network"].to_dataset()
+    larger = critical(b1=[-1.0, 0.5], G=["exponential", "hyperexponential(scv=10)"])
+    larger["run"]["initial"] = "point( x=1.5 )"
+    grown = run(larger, store=store, engine="serial")
+    assert (grown.replicas_computed, grown.limits_solved, grown.cells_done) == (6, 3, 4)
+    after = sweep.load(store)["network"].to_dataset()
+    assert after.x.values.tolist() == before.x.values.tolist()
+    kept = after.sel(b1=[-1.0], G=["exponential"])
+    xr.testing.assert_identical(kept.drop_attrs(deep=False), before.drop_attrs(deep=False))
+    given = parse_spec(larger | {"run": larger["run"] | {"positions": [0.0, 1.0]}})
+    with pytest.raises(MismatchError, match=r"positions = 61 values from 0.0 .*, now \[0.0, 1.0\]"):
+        run(given, store=store, engine="serial")

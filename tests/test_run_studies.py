@@ -7,7 +7,7 @@ import pytest
 
 import sweep
 from sweep.driver import run, selection
-from sweep.errors import SpecError, StoreError
+from sweep.errors import AccuracyError, SpecError, StoreError
 from sweep.network.simulate import run_path
 from sweep.seeds import NUMBERS_VERSION, keys_of
 from sweep.spec import parse_spec
@@ -286,3 +286,18 @@ def test_a_store_of_other_numbers_is_refused_or_mixed_when_asked(tmp_path, monke
     versions = tree["cells"].numbers.squeeze().values.tolist()
     assert versions == [f"{NUMBERS_VERSION} {new}", f"{new}"]
     assert store_status(store).done == 2
+
+
+def test_levels_out_of_reach_of_the_invariant_state_are_not_known_and_harm_nothing(tmp_path):
+    deep = changed(
+        EQUILIBRIUM, **{"grid.G": ["lomax(beta=3.5)"], "grid.N": [20], "run.levels": 20, "run.replicas": 1}
+    )
+    assert run(deep, store=tmp_path / "store", engine="serial").failures == ()
+    state = sweep.load(tmp_path / "store")["invariant"].dataset.squeeze()
+    known = state.log_S.notnull().values
+    assert 10 <= known.sum() < 20
+    assert known[: known.sum()].all()
+    with pytest.raises(AccuracyError):
+        sweep.invariant_state(d=2, lam=0.5, G="lomax(beta=3.5)", levels=int(known.sum()) + 1)
+    alone = sweep.invariant_state(d=2, lam=0.5, G="lomax(beta=3.5)", levels=int(known.sum()))
+    assert np.array_equal(state.log_S.values[known], alone.log_S.values)

@@ -129,9 +129,9 @@ def test_levels_have_a_stated_default():
         ("run.times", [0.0, 3.0], "snapshots must not be later than the last stored time 3, got 4"),
         ("run.times", ["0", "1"], "run.times must be numbers, got ['0', '1']"),
         ("run.times", 10**11, "run.times must be at most 1000000, got 100000000000"),
-        ("run.horizon", "5", "run.horizon must be a valid number, got '5'"),
+        ("run.horizon", "5", "run.horizon must be a number, got '5'"),
         ("run.horizon", 1e300, "run.horizon must be less than or equal to 1000000000, got 1e+300"),
-        ("run.replacement", "yes", "run.replacement must be a valid boolean, got 'yes'"),
+        ("run.replacement", "yes", "run.replacement must be true or false, got 'yes'"),
         ("run.levels", 10**12, "run.levels must be at most 10000, got 1000000000000"),
         ("grid.N", [2**33], "grid.N must be at most 4294967295, got 8589934592"),
         ("grid.N", [10**400], "grid.N must be at most 4294967295, got a number of 401 digits"),
@@ -144,6 +144,11 @@ def test_levels_have_a_stated_default():
         ("grid.d", [2**63], "grid.d must be at most 1000000, got 9223372036854775808"),
         ("run.ages", [1.0, 0.5], "ages must increase, got 0.5 after 1"),
         ("run.replicas", 0, "run.replicas must be at least 1, got 0"),
+        ("study", ["transient"], "study must be one of transient, equilibrium, heavy-traffic, got ['trans"),
+        ("name", 3, "name must be text, got 3"),
+        ("run", [], "run must be a table, got []"),
+        ("run.snapshots", 2.0, "run.snapshots must be a list, got 2.0"),
+        ("cases", [3], "cases[0] must be a table, got 3"),
         ("run.horizon", 0.0, "run.horizon must be greater than 0, got 0.0"),
         ("run.fraction", 1.5, "run.fraction must lie in [0, 1], got 1.5"),
         ("run.initial", "full", "initial must be an initial state, got 'full'"),
@@ -158,6 +163,15 @@ def test_a_fault_is_named_with_its_value(path, value, text):
 def test_every_fault_is_listed_at_once():
     bad = {"grid.N": [0, 20], "run.replicas": -1, "study": "x", "run.levls": 3, "run.snapshots": [9.0]}
     assert len(faults(changed(**bad))) == 5
+
+
+def test_a_fault_of_a_case_says_which_one_it_is():
+    good = {"N": 20, "d": 1, "lam": 0.5, "G": "exponential"}
+    lines = faults(changed(cases=[good, {**good, "N": 0, "lam": "fast", "G": "x", "speed": 1}]))
+    assert lines[0] == "cases[1].N must be at least 1, got 0"
+    assert lines[1] == "cases[1].lam must be a number, got 'fast'"
+    assert lines[2].startswith("cases[1].G must name a law, got 'x'")
+    assert lines[3].startswith("cases[1].speed is not a key of the spec")
 
 
 def test_missing_tables_are_named():

@@ -110,7 +110,12 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
         (EQUILIBRIUM, {"run.warmup": -1.0}, "run.warmup must be greater than or equal to 0, got -1.0"),
         (EQUILIBRIUM, {"run.warmup": None}, "run.warmup must be given, got none"),
         (EQUILIBRIUM, {"run.batches": 0}, "run.batches must be at least 1, got 0"),
-        (EQUILIBRIUM, {"run.measure": "yes"}, "run.measure must be a valid boolean, got 'yes'"),
+        (
+            EQUILIBRIUM,
+            {"run.horizon": 1e9, "run.warmup": 1e9 - 1e-6, "run.batches": 99},
+            "batches must be fewer in a time of 9.53674e-07 after 1e+09, got 99",
+        ),
+        (EQUILIBRIUM, {"run.measure": "yes"}, "run.measure must be true or false, got 'yes'"),
         (EQUILIBRIUM, {"run.times": 5}, "run.times is not a key of the spec"),
         (
             EQUILIBRIUM,
@@ -123,10 +128,27 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
         (HEAVY, {"grid.m": [0]}, "grid.m must be at least 1, got 0"),
         (HEAVY, {"grid.b1": [float("nan")]}, "grid.b1 must be a finite number, got nan"),
         (HEAVY, {"grid.b1": [-9.0]}, "m must be at least b1² = 81 for a network, got 25"),
-        (HEAVY, {"run.tagged": 21}, "tagged and fixed queues must be at most N = 20, got 21 and 0"),
+        (HEAVY, {"run.tagged": 21}, "tagged queues must be at most N = 20, got 21: give "),
+        (HEAVY, {"run.fixed": [1.0] * 21}, "fixed queues must be at most N = 20, got 21: give "),
+        (HEAVY, {"run.fixed": ["1"]}, "run.fixed must be a number, got '1'"),
+        (HEAVY, {"grid.b1": [True]}, "grid.b1 must be a number, got True"),
+        (HEAVY, {"run.tolerance": 1e-12}, "run.tolerance must be greater than or equal to 0.00000000001"),
+        (HEAVY, {"run.replacement": False, "grid.ell": [21]}, "ell must be at most N without replacement"),
+        (
+            HEAVY,
+            {"run.arrivals": "profile(0: 1, 2: 1.5)"},
+            "arrivals must be a law of gaps in heavy traffic, got profile(0: 1, 2: 1.5)",
+        ),
         (HEAVY, {"run.initial": "full"}, "initial must be a law of X_0, got 'full'"),
         (HEAVY, {"run.initial": "stationary", "grid.b1": [-1.0]}, "b1 + b0"),
-        (HEAVY, {"run.positions": [1.0, 0.5]}, "x must be finite, not negative and increase"),
+        (HEAVY, {"run.positions": [1.0, 0.5]}, "run.positions must be finite, not negative and increase"),
+        (TRANSIENT, {"run.times": [0.0, 5e-324]}, "run.times must be 0 or at least 1e-200, got 4.94066e-324"),
+        (TRANSIENT, {"run.horizon": 5e-324}, "run.times must be 0 or at least 1e-200, got 0"),
+        (
+            TRANSIENT,
+            {"run.initial": "scaled(point(x=1), m=4)"},
+            "initial must be empty, lengths(…) or invariant, got scaled(point(x=1.0), m=4): the limit does",
+        ),
         (TRANSIENT, {"run.keep": "all"}, "run.keep must be 'paths' or 'errors', got 'all'"),
         (TRANSIENT, {"run.max_replicas": 9}, "max_replicas must come with target_stderr, got 9 alone"),
         (TRANSIENT, {"run.target_stderr": 0.1}, "max_replicas must be given with target_stderr"),
@@ -147,6 +169,11 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
         ),
         (
             TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.routing": "shortest"},
+            "target_quantity must be one of S, D, X, E, R_E, longest, got 'S_sup' by default, which this",
+        ),
+        (
+            TRANSIENT,
             {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.target_quantity": "d_S"},
             "target_quantity must be one of S, D, X, E,",
         ),
@@ -155,6 +182,19 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
 def test_a_fault_is_named_with_its_value(tables, changes, text):
     (line,) = faults(changed(tables, **changes))
     assert text in line
+
+
+def test_networks_without_a_limit_start_from_any_state_of_queues():
+    start = "scaled(point(x=1), m=4)"
+    assert parse_spec(changed(TRANSIENT, **{"run.routing": "shortest", "run.initial": start})).run.initial
+    assert parse_spec(changed(EQUILIBRIUM, **{"run.initial": start})).cells()[0].limit is not None
+
+
+def test_a_critical_network_may_be_seen_at_time_0_alone():
+    spec = parse_spec(changed(HEAVY, **{"run.times": [0.0]}))
+    assert (
+        spec.positions.tolist() == parse_spec(changed(HEAVY, **{"run.times": [0.0, 4.0]})).positions.tolist()
+    )
 
 
 def test_errors_alone_need_little_room():

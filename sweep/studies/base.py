@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -333,6 +333,10 @@ class SweepSpec(Table):
                 del frame[name]
         frame["arrivals"] = as_arrivals(self.run.arrivals).identity
         return frame
+
+    def settled(self, frame: Mapping[str, Any]) -> Self:  # noqa: ARG002
+        """Return the spec with what it leaves open settled as in the store of `frame`, which it may grow."""
+        return self
 
     def to_toml(self) -> str:
         """Return the spec as TOML text that reads back to itself."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, Strict, field_validator
@@ -86,7 +86,8 @@ class Run(TimedRun):
         default=(), description="scaled lengths at which the first queues start instead"
     )
     positions: tuple[Number, ...] | None = Field(
-        default=None, description="scaled lengths x at which v is stored; 61 by default"
+        default=None,
+        description="scaled lengths x at which v is stored; by default 61, or those of a store that grows",
     )
     tagged: Annotated[int, whole("tagged", least=0, most=1000)] = Field(
         default=_TAGGED, description="how many of the first queues have their own lengths stored"
@@ -160,7 +161,9 @@ class HeavyTrafficSpec(SweepSpec):
             )
         for name, count in (("tagged", run.tagged), ("fixed", len(run.fixed))):
             if count > point.N:
-                raise ValueError(f"{name} queues must be at most N = {point.N}, got {count}: give {name} in [run]")
+                raise ValueError(
+                    f"{name} queues must be at most N = {point.N}, got {count}: give {name} in [run]"
+                )
         return Cell(
             N=point.N,
             d=point.ell,
@@ -245,4 +248,16 @@ class HeavyTrafficSpec(SweepSpec):
 
     def frame(self) -> dict[str, Any]:
         """Return what may never change in a store, as plain JSON values."""
-        return {**super().frame(), "positions": self.positions.tolist()}
+        given = self.run.initial.strip()
+        initial = given if given == "stationary" else self._start(next(self.points()))
+        return {**super().frame(), "initial": initial, "positions": self.positions.tolist()}
+
+    def settled(self, frame: Mapping[str, Any]) -> Self:
+        """Return the spec with the positions of the store of `frame`, unless it has its own.
+
+        The default ones depend on the grid, which may grow.
+        """
+        if self.run.positions is not None or "positions" not in frame:
+            return self
+        tables = self.model_dump(exclude_none=True)
+        return self.model_validate({**tables, "run": {**tables["run"], "positions": frame["positions"]}})

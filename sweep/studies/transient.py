@@ -94,7 +94,9 @@ class TimedRun(RunTable):
         horizon = info.data.get("horizon", math.inf)
         if isinstance(times, tuple) and times[-1] > horizon:
             raise ValueError(f"times must not be later than the horizon {horizon:g}, got {times[-1]:g}")
-        shortest = next((t for t in times if t), math.inf) if isinstance(times, tuple) else horizon / (times - 1)
+        shortest = (
+            next((t for t in times if t), math.inf) if isinstance(times, tuple) else horizon / (times - 1)
+        )
         if shortest < LEAST_TIME:
             raise ValueError(f"times must be 0 or at least {LEAST_TIME:g}, got {shortest:g}")
         return times
@@ -170,8 +172,8 @@ class TransientSpec(SweepSpec):
         check_method(cell, snapshots=len(run.snapshots))
         if isinstance(cell.initial, Scaled) and has_limit(run.routing):
             raise ValueError(
-                f"initial must be empty, lengths(…) or invariant, got {cell.initial}: the limit that networks "
-                'are compared with does not start from it; study = "equilibrium" and sweep.simulate take it'
+                f"initial must be empty, lengths(…) or invariant, got {cell.initial}: the limit does not "
+                'start from it; study = "equilibrium" and sweep.simulate take it'
             )
         return cell
 

@@ -76,8 +76,8 @@ def worst_score(
 ) -> float:
     """Largest |z| of the means of independent replicas (first axis) against exact values.
 
-    A component that never varied must be exact but for rounding, unless the exact law is known to have some `least_variance`:
-    then the event was only too rare to be seen, and scores by that.
+    A component that never varied must be exact but for rounding, unless the exact law is known to have some
+    `least_variance`: then the event was only too rare to be seen, and scores by that.
     """
     mean = samples.mean(axis=0)
     variance = np.maximum(samples.var(axis=0, ddof=1), least_variance)

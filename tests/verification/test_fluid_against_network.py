@@ -25,6 +25,7 @@ CASES = (
     ("gamma(shape=0.5)", "empty"),
     ("gamma(shape=0.5)", "lengths(2: 0.2, 3: 0.7)"),
     ("lomax(beta=1.5)", "empty"),
+    ("lognormal(sigma=1)", "empty"),
     ("uniform(width=1)", "empty"),
     ("deterministic", "empty"),
     ("deterministic", "lengths(2: 0.2, 3: 0.7)"),

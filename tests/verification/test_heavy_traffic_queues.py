@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from sweep.cell import Cell
+from sweep.diffusion.density import solve_diffusion
 from sweep.diffusion.prelimit import prelimit
 from sweep.diffusion.tagged import joint_tail, tagged_tail
 from sweep.initial import Scaled
@@ -49,8 +51,8 @@ def evolve(tails: Floats, m: int, time: float) -> Floats:
     """P(Q ≥ k) of queues after `time`, by Kolmogorov's forward equations at N = ∞, shape (queue, k).
 
     The population is made up of the first two. A queue of length k is joined at the rate
-    1 + b1/√m + b0/√m (S_k^ell − S_{k+1}^ell)/(S_k − S_{k+1}) and served at rate 1. With ell = 3 the quotient is
-    a sum of three products.
+    1 + b1/√m + b0/√m (S_k^ell − S_{k+1}^ell)/(S_k − S_{k+1}) and served at rate 1. With ell = 3 the quotient
+    is a sum of three products.
     """
     b1, b0 = MODEL["b1"] / math.sqrt(m), MODEL["b0"] / math.sqrt(m)
     end = np.zeros((len(tails), 1))
@@ -83,7 +85,7 @@ def chain(m: int) -> Floats:
 
 def eliminate(rows: list[Floats], factor: float) -> list[Floats]:
     """Extrapolate rows at scales that grow fourfold by one power, of which `factor` is the fall."""
-    return [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in zip(rows, rows[1:], strict=False)]
+    return [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in pairwise(rows)]
 
 
 def test_the_chain_of_one_queue_extrapolates_to_the_equations_of_the_limit() -> None:
@@ -95,6 +97,9 @@ def test_the_chain_of_one_queue_extrapolates_to_the_equations_of_the_limit() -> 
     assert np.abs(once[0] - limit()).max() <= LEFT
     twice = eliminate(once, 4.0)[0]
     assert np.abs(twice - limit()).max() <= 6e-5
+    # The equation of the population itself, half of which began at each place.
+    population = solve_diffusion(**MODEL, times=TIMES, x=X, initial=START, tolerance=1e-5).v.values
+    assert np.abs(0.5 * (twice[:2] + twice[2:4]) - population).max() <= 6e-5
     # A thousandth of either parameter is seen from each place, at each time, and at two times.
     for wrong in ({"sigma2": 2.002}, {"b0": 1.5015}):
         assert np.abs(twice - limit(**wrong)).max(axis=1).min() > 6e-5
@@ -113,7 +118,7 @@ def lengths(m: int, start: Scaled) -> NDArray[np.int64]:
 def beyond(Q: NDArray[np.int64], m: int, x: float) -> Floats:
     """Weight 1, ½ or 0 of queues longer than x√m, equal to it, shorter."""
     at = round(x * math.sqrt(m))
-    return 0.5 * (Q > at) + 0.5 * (Q >= at)
+    return 0.5 * (at < Q) + 0.5 * (at <= Q)
 
 
 @functools.cache

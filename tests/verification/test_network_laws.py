@@ -221,6 +221,44 @@ def test_mean_queue_length_at_finite_N_is_the_published_one(row: dict[str, str])
     assert score(1.02) > BOUND
 
 
+TAILS = [
+    row
+    for row in rows("finite_n_tails_exponential.csv")
+    if int(row["N"]) <= 30 and (row["d"], float(row["rho"])) in {("2", 0.9), ("3", 0.7), ("3", 0.9)}
+]
+
+
+def controlled(values: Floats, controls: Floats) -> tuple[Floats, Floats]:
+    """Means (column,) and standard errors of replicas after regression on controls of mean 0."""
+    design = np.column_stack([np.ones(len(values)), controls])
+    solution = np.linalg.lstsq(design, values, rcond=None)[0]
+    residuals = values - design @ solution
+    variance = (residuals**2).sum(axis=0) / (len(values) - design.shape[1])
+    return solution[0], np.sqrt(variance * np.linalg.inv(design.T @ design)[0, 0])
+
+
+@pytest.mark.parametrize("row", TAILS, ids=lambda row: f"d={row['d']}-lam={row['rho']}-N={row['N']}")
+def test_mean_and_tails_at_finite_N_are_the_published_ones(row: dict[str, str]) -> None:
+    """X and S_2 … S_6; S_1 and the rate of arrivals, whose means are λ, are control variates.
+
+    Published errors are those of the mean, which no share exceeds.
+    """
+    names = ("mean_queue_length", "S2", "S3", "S4", "S5", "S6")
+    published = np.array([float(row[name]) for name in names])
+
+    def score(factor: float) -> float:
+        lam = float(row["rho"]) * factor
+        cell = Cell(N=int(row["N"]), d=int(row["d"]), lam=lam, G="exponential", initial="invariant")
+        S1, *tails, X, rate = long_averages(cell, 32, 200.0, 8200.0, levels=6).T
+        mean, stderr = controlled(np.array([X, *tails]).T, np.array([S1 - lam, rate - lam]).T)
+        error = np.hypot(stderr, float(row["ci2sigma"]) / 2.0)
+        return float((np.abs(mean - published) / error).max())
+
+    assert score(1.0) <= BOUND
+    assert score(0.995) > BOUND
+    assert score(1.005) > BOUND
+
+
 WITHOUT = rows("mean_time_in_system_n100_without_replacement.csv")
 
 
