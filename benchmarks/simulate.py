@@ -196,8 +196,8 @@ def largest_here() -> str:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return (
         f"N = {LARGEST:,} to time 1: {seconds:.0f} s, {rate:,.0f} arrivals a CPU second, peak memory "
-        f"{peak / 1e6:,.0f} MB = 24 bytes a server + {(peak - 24 * LARGEST) / 1e6:,.0f} MB "
-        f"({before / 1e6:,.0f} MB of it before the run)"
+        f"{peak / 1e6:,.0f} MB, {before / 1e6:,.0f} MB of it before the run: {(peak - before) / LARGEST:.1f} "
+        f"bytes a server"
     )
 
 

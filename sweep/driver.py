@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sweep.cube import consolidate
 from sweep.engines import make_engine
-from sweep.errors import StoreError
+from sweep.errors import MismatchError, StoreError
 from sweep.layout import Layout, make_layout
 from sweep.plan import Batch, Plan, make_batches, make_plan
 from sweep.precision import replicas_needed
@@ -360,6 +360,8 @@ def older_keys(spec: SweepSpec, numbers: Sequence[int]) -> dict[str, str]:
 
 
 def _open(path: Path, spec: SweepSpec, text: str, mixing: bool) -> Store:
+    if path.exists() and not path.is_dir():
+        raise MismatchError(f"--store must be a directory, got the file {path}: give another --store")
     if not (path / FRAME_FILE).exists():
         try:
             return Store.create(path, spec.frame(), text)

@@ -13,7 +13,7 @@ import pytest
 
 import sweep
 from sweep.driver import run
-from sweep.errors import LockError, SpecError, StoreError
+from sweep.errors import LockError, MismatchError, SpecError, StoreError
 from sweep.store import Store
 
 SPEC = {
@@ -211,3 +211,9 @@ def test_an_interrupt_leaves_no_process_and_says_how_to_resume(tmp_path):
     assert [child for child in family if child.is_running()] == []
     assert not (store / "lock").exists()
     assert 0 < np.isfinite(sweep.load(store)["network"].S_sup.values).sum() < 144
+
+
+def test_a_store_that_is_a_file_is_bad_input(tmp_path):
+    file = toml(tmp_path)
+    with pytest.raises(MismatchError, match=r"--store must be a directory, got the file .*: give another"):
+        run(file, store=file, engine="serial")
