@@ -48,17 +48,18 @@ def show_plan(
     spec: Path, store: Path | None, workers: int | None, only: list[str] | None, as_json: bool
 ) -> None:
     """Print what a run of a spec would do beyond what a store holds."""
-    from sweep.driver import plan_for
+    from sweep.driver import older_keys, plan_for
     from sweep.machine import cpus
     from sweep.selection import selection
     from sweep.spec import read_spec
     from sweep.store import Store
 
     checked = read_spec(spec)
-    keeper = Store.open(store) if store is not None and store.exists() else None
+    keeper = Store.open(store, mixing=True) if store is not None and store.exists() else None
     if keeper is not None:
         checked = checked.settled(keeper.frame)
         keeper.check_frame(checked.frame())
+        keeper.adopt(older_keys(checked, keeper.numbers))
     count = workers or cpus()
     made = plan_for(checked, keeper, count, selection(checked, selected(checked, only)))
     if as_json:

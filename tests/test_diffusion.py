@@ -371,3 +371,9 @@ def test_every_law_can_be_a_start() -> None:
     assert {*EXAMPLES, "trace", "phase_type"} >= set(LAWS), "each law needs an example here"
     for text in EXAMPLES.values():
         assert as_start(f"law({text}, mean=0.5)").mean == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("drift", [{"b1": 1e300, "b0": 1.0}, {"b1": -2.0, "b0": 1e300}])
+def test_a_drift_beyond_what_numbers_hold_is_no_silent_answer(drift):
+    with pytest.raises(AccuracyError, match="b1, b0 and sigma2 must be such that numbers do not overflow"):
+        solve_diffusion(**drift, ell=2, sigma2=2.0, times=[1.0])

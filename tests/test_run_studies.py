@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep.driver import run, selection
+from sweep.driver import run
 from sweep.errors import AccuracyError, SpecError, StoreError
 from sweep.network.simulate import run_path
 from sweep.seeds import NUMBERS_VERSION, keys_of
+from sweep.selection import selection
 from sweep.spec import parse_spec
 from sweep.status import store_status
 from sweep.store import Store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -187,9 +188,15 @@ def refine(
             row, error = extrapolate([run[index].smooth for run in runs], exponents)
             values.append(projected(split(row, x.size, runs[-1][index].mass)))
             errors.append(with_truncation(split(error, x.size, 0.0), schedule, start))
-            reached = max(reached, float(np.max(errors[-1].v)))
+            largest = float(np.max(errors[-1].v))
+            reached = max(reached, largest if math.isfinite(largest) else math.inf)
         if reached <= tolerance:
             return values, errors
+        if reached == math.inf:
+            raise AccuracyError(
+                f"b1, b0 and sigma2 must be such that numbers do not overflow, got {model.text}: "
+                "scale time and length"
+            )
         if 4.0 * work(schedule, len(runs) - 1) > _WORK:
             raise AccuracyError(
                 f"tolerance must be at least {reached:.1e} for {model.text} from {start.text}, "
