@@ -195,7 +195,8 @@ def refine(
         if reached == math.inf:
             raise AccuracyError(
                 f"b1, b0 and sigma2 must be such that numbers do not overflow, got {model.text}: "
-                "scale time and length"
+                "scale time and length",
+                reached,
             )
         if 4.0 * work(schedule, len(runs) - 1) > _WORK:
             raise AccuracyError(
