@@ -100,14 +100,15 @@ def measured_constants(cell: xr.Dataset, limit: xr.Dataset) -> dict[str, Estimat
         return found
     levels, means = S.shape[2], np.mean(S, axis=1)
     control = means[:, 0] - lam  # E S_1 = λ in equilibrium, for any service and any N
-    found["bias_X"] = controlled_mean(N * (np.mean(X, axis=1) - float(limit["mean_queue"])), control)
+    if math.isfinite(mean := float(limit["mean_queue"])):
+        found["bias_X"] = controlled_mean(N * (np.mean(X, axis=1) - mean), control)
     for level in range(2, levels + 1):
         shares = N * (means[:, level - 1] - _share(limit, level))
         found[f"bias_S{level}"] = controlled_mean(shares, control)
     found["variance_X"] = _scaled(stationary_variance(X_end), N)
     for level in range(1, levels + 1):
         found[f"sd_S{level}"] = _scaled(stationary_variance(S_end[:, :, level - 1]), N)
-    # Rounding alone is no error; an infinite mean queue has no bias.
+    # Rounding alone is no error.
     return {
         name: one
         for name, one in found.items()

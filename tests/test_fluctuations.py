@@ -289,3 +289,13 @@ def test_figure_has_a_panel_for_each_constant_and_the_exact_limit_at_the_axis() 
         ValueError, match=r"fits must have at most 7 fitted \(d, lam, G\), got 8: select some"
     ):
         constants_figure(many)
+
+
+def test_an_infinite_mean_queue_has_no_bias_and_gives_no_warning() -> None:
+    tree = queues(replicas=8, batches=4)
+    endless = tree["invariant"].to_dataset()
+    endless["mean_queue"] = endless.mean_queue * np.inf
+    cell = tree["equilibrium"].to_dataset().isel(N=0, d=0, lam=0, G=0)
+    found = measured_constants(cell, endless.isel(d=0, lam=0, G=0))
+    assert "bias_X" not in found
+    assert {"bias_S2", "variance_X", "sd_S1"} <= set(found)
