@@ -349,14 +349,17 @@ def _checked(spec: SweepSpec | Mapping[str, Any] | str | Path) -> tuple[SweepSpe
 
 def older_keys(spec: SweepSpec, numbers: Sequence[int]) -> dict[str, str]:
     """Return the keys of cells and limits by those they have under the other versions of `numbers`."""
-    new = [key for case in spec.cells() for key in (case.key, case.limit_key) if key]
+    others = [version for version in numbers if version != NUMBERS_VERSION]
+    new = _keys(spec) if others else []
     keys: dict[str, str] = {}
-    for version in numbers:
-        if version != NUMBERS_VERSION:
-            with keys_of(version):
-                old = [key for case in spec.cells() for key in (case.key, case.limit_key) if key]
-            keys.update(zip(old, new, strict=True))
+    for version in others:
+        with keys_of(version):
+            keys.update(zip(_keys(spec), new, strict=True))
     return keys
+
+
+def _keys(spec: SweepSpec) -> list[str]:
+    return [key for case in spec.cells() for key in (case.key, case.limit_key) if key]
 
 
 def _open(path: Path, spec: SweepSpec, text: str, mixing: bool) -> Store:

@@ -194,10 +194,11 @@ def load(store: Path) -> None:
 
 if __name__ == "__main__":
     parts: dict[str, Callable[[Show], None]] = {"speedup": speedup, "short": short, "large": large}
-    if len(sys.argv) == 3:
+    children = {"fill": fill, "resume": resume, "load": load}
+    if sys.argv[1:2] and sys.argv[1] in children:
         importlib.import_module("xarray")
         began = time.perf_counter()
-        {"fill": fill, "resume": resume, "load": load}[sys.argv[1]](Path(sys.argv[2]))
+        children[sys.argv[1]](Path(sys.argv[2]))
         print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     else:
         with trial("efficiency") as shown:
