@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 _VARIABLE = "NUMBA_CACHE_DIR"
+_PREFIX = "kernels-"
 _PACKAGE = Path(__file__).parent
 
 
@@ -27,7 +28,18 @@ def provide_kernel_cache() -> None:
         base = next(filter(_writable, (beside, _user_cache())), None) or temporary_folder()
     except OSError:  # nothing can be written anywhere; numba will say so when a kernel is asked for
         return
-    folder = os.environ[_VARIABLE] = os.path.join(base, f"kernels-{_state()}")
+    _name(base)
+
+
+def use_node_cache() -> None:
+    """Keep kernels among the temporary files, which other machines do not share, unless the user chose."""
+    given = os.environ.get(_VARIABLE, "")
+    if not given or os.path.basename(given).startswith(_PREFIX):
+        _name(temporary_folder())
+
+
+def _name(base: str) -> None:
+    folder = os.environ[_VARIABLE] = os.path.join(base, f"{_PREFIX}{_state()}")
     if "numba" in sys.modules:  # it has read the variable by now
         sys.modules["numba"].config.CACHE_DIR = folder
 

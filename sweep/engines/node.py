@@ -29,12 +29,12 @@ def prepare_node(call: Call) -> None:
     The cache is one that other nodes do not share: beside the sources where Ray has unpacked them for this
     node, else among its temporary files, unless NUMBA_CACHE_DIR says otherwise.
     """
-    from sweep.kernel_cache import temporary_folder
+    from sweep.kernel_cache import temporary_folder, use_node_cache
     from sweep.task import resolve
 
     folder = temporary_folder()
     if "runtime_resources" not in _PACKAGE.parts:
-        os.environ.setdefault("NUMBA_CACHE_DIR", folder)
+        use_node_cache()
     function, arguments = call
     mark = Path(folder, f"prepared-{_version_of_code(call)}")
     with open(Path(folder, "lock"), "w") as lock:

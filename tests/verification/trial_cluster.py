@@ -139,7 +139,8 @@ def nodes(arguments: argparse.Namespace) -> bool:
     with Nodes() as cluster:
         second = cluster.add()
         sweep.plan._SHORTEST, sweep.plan._BATCHES_A_WORKER = 1.0, 1000  # many batches, of this many seconds
-        what = spec([20_000, 30_000], arguments.replicas, 20.0)
+        # Long enough for Ray to notice that a node is lost, and for another to join while there is work.
+        what = spec([20_000, 30_000], arguments.replicas, 800.0)
         joined: list[Any] = []
         at_work: set[int] = set()
 
