@@ -20,6 +20,7 @@ from sweep.errors import MismatchError, StoreError
 from sweep.layout import Layout, make_layout
 from sweep.plan import Batch, Plan, make_batches, make_plan
 from sweep.precision import replicas_needed
+from sweep.progress import shown_by
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.schema import GROUPS
 from sweep.seeds import NUMBERS_VERSION, keys_of
@@ -83,7 +84,7 @@ def run(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
-    progress: Callable[[Progress], None] = lambda state: None,
+    progress: Callable[[Progress], None] | None = None,
     only: Mapping[str, Any] | None = None,
     fail_fast: bool = False,
     mix_numbers: bool = False,
@@ -103,7 +104,7 @@ def run(
     address
         Of a running Ray cluster; by default a Ray of its own is started on this machine.
     progress
-        Called after every task.
+        Called after every task; by default a bar in a notebook, and nothing elsewhere.
     only
         Values to keep to, or one, by axis of the grid: cells elsewhere stay as they are.
     fail_fast
@@ -128,7 +129,7 @@ def run(
         spec = spec.settled(Store.open(store, mixing=True).frame)
     chosen = selection(spec, only or {})
     started = time.perf_counter()
-    with make_engine(engine, workers, address=address) as executor:
+    with make_engine(engine, workers, address=address) as executor, shown_by(progress) as show:
         keeper = _open(Path(store), spec, text, mix_numbers)
         with keeper.lock(command=f"sweep run --store {shlex.quote(str(store))}"):
             Store.open(store, mixing=mix_numbers).check_frame(spec.frame())  # another may have made it
@@ -138,7 +139,7 @@ def run(
             keeper.set_damaged_aside()
             plan = plan_for(spec, keeper, executor.workers, chosen)
             keeper.write_spec(text)
-            driver = _Driver(plan, keeper, progress, started, executor.workers, fail_fast)
+            driver = _Driver(plan, keeper, show, started, executor.workers, fail_fast)
             driver.write_layout()
             if plan.batches or plan.missing_limits:
                 executor.prepare("sweep.work:warm_up", spec)

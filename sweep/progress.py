@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -49,6 +49,14 @@ def show_bar(console: Console | None = None) -> Iterator[Show]:
 
     with bars:
         yield show
+
+
+def shown_by(progress: Show | None) -> AbstractContextManager[Show]:
+    """Return how progress is shown: as given, else by a bar in a notebook and not at all elsewhere."""
+    if progress is not None:
+        return nullcontext(progress)
+    console = Console(highlight=False, markup=False)
+    return show_bar(console) if console.is_jupyter else nullcontext(lambda state: None)
 
 
 @contextmanager
