@@ -35,6 +35,12 @@ class Batch:
         """Keys of the limits that its replicas are compared with."""
         return tuple(dict.fromkeys(case.limit_key for case, _ in self.items if case.limit is not None))
 
+    def halves(self) -> list[Batch]:
+        """Return two batches, each with half of the replicas of every case that has two or more."""
+        first = [(case, numbers[: len(numbers) // 2]) for case, numbers in self.items if len(numbers) > 1]
+        second = [(case, numbers[len(numbers) // 2 :]) for case, numbers in self.items]
+        return [Batch(tuple(items)) for items in (first, second) if items]
+
     def split(self) -> list[Batch]:
         """Return a batch for each case."""
         return [Batch((item,)) for item in self.items]
@@ -189,4 +195,7 @@ def make_batches(items: Sequence[Item], workers: int) -> tuple[Batch, ...]:
                 pending, filled = [], 0.0
     if pending:
         batches.append(Batch(tuple(pending)))
+    last = 2 * workers
+    if len(batches) > 2 * last:  # the shortest go last, so that workers end together
+        batches[-last:] = [half for batch in batches[-last:] for half in batch.halves()]
     return tuple(batches)

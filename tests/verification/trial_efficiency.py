@@ -98,7 +98,7 @@ def speedup(show: Show) -> None:
 
 def short(show: Show) -> None:
     """Ten thousand replicas of about a millisecond, against the same replicas in a bare loop."""
-    tables = spec({"N": [1000]}, {"replicas": 10_000, "keep": "errors"})
+    tables = spec({"N": [4000]}, {"replicas": 10_000, "keep": "errors"})
     checked = parse_spec(tables)
     (case,), grids = checked.cells(), checked.grids()
     assert case.limit is not None
