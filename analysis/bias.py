@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.evidence import CONFIDENCE
 from analysis.least_squares import Floats
 from analysis.moments import LEAST_REPLICAS, Estimate
 from analysis.quantities import deviation_of
-from analysis.rate_models import CONFIDENCE, fit_row
+from analysis.rate_models import fit_row
 from analysis.regression import Point
 from analysis.signed_power import fit_signed_power, p_of_zero
 

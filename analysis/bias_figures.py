@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.figures import STYLES, label_sizes
-from analysis.quantities import ROW
+from analysis.drawing import STYLES, Style, dress, label_sizes, line, markers, name_series
 from analysis.rates import signed
+from analysis.rows import ROW, name_of, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,11 +43,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
         raise ValueError(
             f"found must have no axes but N, d, lam, G, got {', '.join(extra)}: select one value"
         )
-    rows = [
-        found.isel(dict(zip(ROW, index, strict=True)))
-        for index in np.ndindex(tuple(found.sizes[axis] for axis in ROW))
-    ]
-    rows = [row for row in rows if row["n"].item()]
+    rows = [row for row in rows_of(found) if row["n"].item()]
     if len(rows) > len(STYLES):
         raise ValueError(
             f"found must have at most {len(STYLES)} fitted (d, lam, G), got {len(rows)}: select some"
@@ -63,8 +59,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
         label_sizes(axes, found.N.values.tolist())
         axes.set_xlabel("number of servers $N$")
         axes.set_ylabel(f"{title} of {found.attrs['quantity']}")
-        axes.grid(True, color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
+        dress(axes, 9)
     blank = figure.add_subplot(grid[1, :])
     blank.axis("off")
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -75,11 +70,9 @@ def errors_figure(found: xr.Dataset) -> Figure:
     return figure
 
 
-def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> None:
+def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
     """Points with standard errors and the fitted power of one (d, lam, G)."""
-    colour, marker, dashes = style
-    look: dict[str, Any] = {"color": colour, "markerfacecolor": "white", "markersize": 5.5}
-    axes.plot([], [], marker=marker, linestyle=dashes, label=_words(row), **look)
+    name_series(axes, _words(row), style)
     present = row["sd"].notnull().values
     N, value = row["N"].values[present], np.abs(row[name].values[present])
     error = row["bias_stderr"].values[present] if name == "bias" else np.zeros(value.size)
@@ -87,13 +80,13 @@ def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> N
     for chosen, alpha in ((clear, 1.0), (~clear & (value > 0), 0.35)):
         bars = np.stack([np.minimum(error, 0.9 * value), error])[:, chosen]  # a logarithm has no zero
         axes.errorbar(
-            N[chosen], value[chosen], yerr=bars if name == "bias" else None, linestyle="none", marker=marker,
-            capsize=3, alpha=alpha, **look,
+            N[chosen], value[chosen], yerr=bars if name == "bias" else None, linestyle="none", capsize=3,
+            alpha=alpha, **markers(style),
         )  # fmt: skip
     exponent, constant = row[f"{name}_exponent"].item(), abs(row[f"{name}_constant"].item())
     if not math.isnan(exponent):
         ends = np.array([N.min(), N.max()], dtype=float)
-        axes.plot(ends, constant * ends**exponent, color=colour, linestyle=dashes, linewidth=1.3)
+        axes.plot(ends, constant * ends**exponent, **line(style))
 
 
 def _words(row: xr.Dataset) -> str:
@@ -101,4 +94,4 @@ def _words(row: xr.Dataset) -> str:
     for name in _TITLES:
         exponent, stderr = row[f"{name}_exponent"].item(), row[f"{name}_exponent_stderr"].item()
         parts.append("not seen" if math.isnan(exponent) else f"{signed(exponent)} ± {stderr:.3f}")
-    return f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}: {'; '.join(parts)}"
+    return f"{name_of(row)}: {'; '.join(parts)}"

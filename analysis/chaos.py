@@ -13,22 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from analysis.evidence import CONFIDENCE, FAR, LEAST_N, SEEN, SIGNIFICANT
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
 from analysis.least_squares import Floats, LinearFit
 from analysis.norms import NORMS
-from analysis.tagged import GRID
+from analysis.rows import ROW, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Probability that an interval covers.
-CONFIDENCE = 0.95
-#: An exponent is fitted where the norm exceeds this many standard errors at every N.
-SEEN = 4.0
-#: Smaller N are left out of the fits: their corrections of higher order show.
-LEAST_N = 30
-#: p-values below this count as evidence: a table has many rows.
-SIGNIFICANT = 0.01
+#: An interval of at most this half-width that holds −1 excludes −1/2 and −3/2; a wider one tells no rate.
+WIDEST = 0.25
 
 _LONG_NAMES = {
     "exponent": "exponent p of a N^p (1 + b/N)",
@@ -49,7 +44,6 @@ _LONG_NAMES = {
 #: What is fitted, NaN where it cannot be told.
 FITTED = tuple(_LONG_NAMES)[:11]
 
-_ROW = GRID[1:]
 _ROUNDS = 4  # of reweighting; each gains about two digits
 _Row: TypeAlias = dict[str, Any]
 
@@ -97,9 +91,22 @@ class ChaosFit:
         if math.isnan(self.exponent):
             return self._unresolved()
         interval = f"{self.exponent_lo:.3f} … {self.exponent_hi:.3f}".replace("-", "−")
-        agrees = self.exponent_lo <= -1.0 <= self.exponent_hi
-        text = f"like 1/N: {interval} contains −1" if agrees else f"not like 1/N: {interval} excludes −1"
-        return text + ("; a/N + b/N² does not fit" if self.p_value < SIGNIFICANT else "")
+        misfit = self.p_value < SIGNIFICANT
+        if not self.exponent_lo <= -1.0 <= self.exponent_hi:
+            near = abs(self.exponent + 1.0) <= FAR * self.exponent_stderr
+            text = f"{'perhaps ' if near else ''}not like 1/N: {interval} excludes −1"
+            text += ", as one row in twenty does by chance" if near else ""
+            return text + ("; a/N + b/N² does not fit" if misfit else "")
+        if self.too_wide:
+            return f"dependent, but too wide to tell 1/N: {interval} contains −1 and more: add replicas"
+        if misfit:
+            return f"no rate to be told: {interval} contains −1, but a/N + b/N² does not fit"
+        return f"like 1/N: {interval} contains −1"
+
+    @property
+    def too_wide(self) -> bool:
+        """Whether there is an exponent, but with an interval that tells no rate."""
+        return (self.exponent_hi - self.exponent_lo) / 2 > WIDEST
 
     def _unresolved(self) -> str:
         if self.p_zero > SIGNIFICANT:
@@ -141,7 +148,7 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
     Examples
     --------
     >>> import xarray as xr
-    >>> from analysis.tagged import measure_chaos
+    >>> from analysis.tagged import GRID, measure_chaos
     >>> rng = np.random.default_rng(1)
     >>> S = np.array([rng.binomial(N, 0.5, size=1000) / N for N in (50, 100)])  # independent queues
     >>> S = S[:, None, None, None, :, None, None]
@@ -158,10 +165,10 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
     if used.sizes["N"] < 2:
         stored = ", ".join(map(str, measured.N.values))
         raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
-    table = np.empty([used.sizes[axis] for axis in _ROW], dtype=object)
+    table = np.empty([used.sizes[axis] for axis in ROW], dtype=object)
     limits = np.full((2, *used.difference.shape[1:]), math.nan)
     for index in np.ndindex(table.shape):
-        place = used.isel(dict(zip(_ROW, index, strict=True)))
+        place = used.isel(dict(zip(ROW, index, strict=True)))
         place = place.isel(N=place.n.values > 0)
         table[index] = _fitted(place)
         if place.sizes["N"] >= 2:
@@ -169,7 +176,7 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
     variables: dict[str, Any] = {}
     for name, long_name in _LONG_NAMES.items():
         values = np.array([row[name] for row in table.flat]).reshape(table.shape)
-        variables[name] = (_ROW, values, {"units": "1", "long_name": long_name})
+        variables[name] = (ROW, values, {"units": "1", "long_name": long_name})
     dims = used.difference.dims[1:]
     variables["limit"] = (dims, limits[0], {"units": "1", "long_name": "lim N (joint law − product)"})
     variables["limit_stderr"] = (dims, limits[1], {"units": "1", "long_name": "standard error of the limit"})
@@ -179,8 +186,7 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
 
 def chaos_table(fits: xr.Dataset) -> Iterator[ChaosFit]:
     """Yield the rows of what `fit_chaos` returns, the last axis fastest."""
-    for index in np.ndindex(*(fits.sizes[axis] for axis in _ROW)):
-        row = fits.isel(dict(zip(_ROW, index, strict=True)))
+    for row in rows_of(fits):
         yield ChaosFit(**{field.name: row[field.name].item() for field in fields(ChaosFit)})
 
 

@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import io
 import math
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from analysis.chaos import LEAST_N, ChaosFit, chaos_table, fit_chaos
+from analysis.chaos import ChaosFit, chaos_table, fit_chaos
+from analysis.command import drawn, run_command, store_parser
+from analysis.command_tables import NONE, law, probability, rows_table
+from analysis.evidence import LEAST_N
 from analysis.norms import NORMS
+from analysis.rows import name_of
+from analysis.stores import COMMANDS, opened_for
 from analysis.tagged import measure_chaos
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_LONGEST_LAW = 18  # characters on one line of the table
+    from analysis.command import Part
+
+_MODULE = "analysis.chaos"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Print how dependence falls with N in a store; return 0, or 2 if the input is bad."""
-    from rich.console import Console
+    return run_command(_MODULE, _parser(), arguments, _answer)
 
-    from sweep.errors import StoreError
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a λ must not end it on a terminal of another encoding
-    options = _parser().parse_args(arguments)
-    try:
-        measured = measure_chaos(
-            options.store, options.k, time=options.time, snapshot=options.snapshot, levels=options.levels
-        )
-        fits = fit_chaos(measured, options.norm, options.least_N)
-        console = Console(highlight=False)
-        rows = list(chaos_table(fits))
-        console.print(table(rows, f"{options.norm} norm, {options.k} queues, {measured.attrs['source']}"))
-        for row in rows:
-            console.print(f"d = {row.d}, λ = {row.lam:g}, {row.G}: {row.verdict}", soft_wrap=True)
-        if options.figure:
-            from analysis.chaos_figures import chaos_figure
-            from analysis.figures import save
+def _answer(options: argparse.Namespace) -> Iterator[Part]:
+    needs = COMMANDS[_MODULE]
+    if options.snapshot is not None:
+        needs = {**needs, "transient": ("network/nu_cdf",)}
+    tree = opened_for(_MODULE, options.store, needs)
+    measured = measure_chaos(
+        tree, options.k, time=options.time, snapshot=options.snapshot, levels=options.levels
+    )
+    fits = fit_chaos(measured, options.norm, options.least_N)
+    rows = list(chaos_table(fits))
+    yield table(
+        rows, f"{options.norm.replace('_', ' ')} norm, {options.k} queues, {measured.attrs['source']}"
+    )
+    for row in rows:
+        yield f"{name_of(row)}: {row.verdict}"
+    from analysis.chaos_figures import chaos_figure
 
-            console.print(f"figure: {save(chaos_figure(measured, fits), options.figure)}", soft_wrap=True)
-    except (ValueError, OSError, StoreError) as error:
-        Console(stderr=True, highlight=False).print(f"analysis.chaos: {error}", markup=False, soft_wrap=True)
-        return 2
-    return 0
+    yield from drawn(options.figure, lambda: chaos_figure(measured, fits))
 
 
 def table(rows: Sequence[ChaosFit], title: str) -> Table:
@@ -60,52 +60,26 @@ def table(rows: Sequence[ChaosFit], title: str) -> Table:
     >>> table([row], "frobenius norm").row_count
     1
     """
-    from rich import box
-    from rich.table import Table
-
-    layout = Table(
-        title=f"joint law − product, {title}", box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False
-    )
-    layout.add_column("d", justify="right", no_wrap=True)
-    layout.add_column("λ", justify="right", no_wrap=True)
-    layout.add_column("G", overflow="fold", min_width=_LONGEST_LAW)
-    for header in ("exponent", "95 % interval", "p(fit)", "lim N·norm", "p(0)", "n"):
-        layout.add_column(header, justify="right", no_wrap=True)
+    headers = ("exponent", "95 % interval", "p(fit)", "lim N·norm", "p(0)", "n")
+    layout = rows_table(f"joint law − product, {title}", headers)
     for row in rows:
-        law = row.G if len(row.G) <= _LONGEST_LAW else row.G.replace("(", "\n(", 1)
-        layout.add_row(str(row.d), f"{row.lam:g}", law, *_numbers(row))
+        layout.add_row(str(row.d), f"{row.lam:g}", law(row.G), *_numbers(row))
     return layout
 
 
 def _numbers(row: ChaosFit) -> tuple[str, ...]:
     """Text of the fitted numbers, plain minus signs so that they can be copied."""
-    exponent = "-" if math.isnan(row.exponent) else f"{row.exponent:.3f}"
-    interval = "-" if math.isnan(row.exponent) else f"{row.exponent_lo:.3f} {row.exponent_hi:.3f}"
-    first = "-" if math.isnan(row.first) else f"{row.first:.3g}±{row.first_stderr:.1g}"
+    exponent = NONE if math.isnan(row.exponent) else f"{row.exponent:.3f}"
+    interval = NONE if math.isnan(row.exponent) else f"{row.exponent_lo:.3f} {row.exponent_hi:.3f}"
+    first = NONE if math.isnan(row.first) else f"{row.first:.3g}±{row.first_stderr:.1g}"
     return exponent, interval, probability(row.p_value), first, probability(row.p_zero), str(row.n)
 
 
-def probability(p: float) -> str:
-    """Three decimals of a p-value, "-" if there is none.
-
-    Examples
-    --------
-    >>> probability(0.0314), probability(1e-9)
-    ('.031', '<.001')
-    """
-    if math.isnan(p):
-        return "-"
-    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.chaos",
-        description="Estimate how far the joint law of tagged queues is from a product, and how that falls "
-        "with N.",
+    parser = store_parser(
+        _MODULE,
+        "Estimate how far the joint law of tagged queues is from a product, and how that falls with N.",
     )
-    parser.add_argument("store", metavar="STORE", help="folder that `sweep run` wrote")
-    parser.add_argument("--figure", metavar="FILE", help="also draw the picture: .png, .svg or .pdf")
     parser.add_argument("--k", type=int, default=2, choices=(2, 3), help="tagged queues (default: 2)")
     parser.add_argument("--norm", default="frobenius", choices=list(NORMS), help="default: frobenius")
     parser.add_argument("--time", type=float, help="stored time (default: the last)")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.chaos import SIGNIFICANT, ChaosFit, chaos_table
+from analysis.chaos import ChaosFit, chaos_table
+from analysis.drawing import GREY, STYLES, Style, draw_points, dress, label_every_size, line, name_series
+from analysis.evidence import SIGNIFICANT
 from analysis.expansion import fit_inverse_powers
-from analysis.figures import STYLES, Style
+from analysis.rows import ROW, name_of
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_AXES = ("d", "lam", "G")
 _SIZE = 10.5  # points
-_GREY = "#666666"
 
 
 def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
@@ -48,7 +48,7 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
         raise ValueError(
             f"fits must have at most {len(STYLES)} rows to be drawn, got {len(rows)}: select some"
         )
-    varying = [axis for axis in _AXES if len({getattr(row, axis) for row in rows}) > 1]
+    varying = [axis for axis in ROW if len({getattr(row, axis) for row in rows}) > 1]
     figure = Figure(figsize=(8.6, 5.0), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[3.4, 0.24 * (1 + math.ceil(len(rows) / 2))])
     left, right = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
@@ -58,28 +58,24 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
         used = place.sel(N=place.N.values >= fits.attrs["least_N"])
         _norm(left, place.sel(norm=fits.attrs["norm"]), row, style)
         _signed(right, place, used, style)
-        right.plot([], [], label=_label(row, varying), **_look(style))
+        name_series(right, _label(row, varying), style)
     _reference(left)
     left.set(xscale="log", yscale="log", xlabel="number of servers $N$", ylabel=_norm_label(fits))
     right.set(xscale="log", xlabel="number of servers $N$", ylabel=_signed_label(measured))
-    right.axhline(0.0, color=_GREY, linewidth=0.8, zorder=0)
-    servers = measured.N.values.astype(np.float64)
+    right.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     for axes in (left, right):
-        axes.set_xticks(servers, [f"{N:g}" for N in servers])
-        axes.set_xticks([], minor=True)
-        axes.tick_params(which="both", labelsize=_SIZE - 1)
+        label_every_size(axes, measured.N.values.tolist())
         axes.xaxis.label.set_fontsize(_SIZE)
         axes.yaxis.label.set_fontsize(_SIZE)
-        axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
+        dress(axes, _SIZE - 1)
     blank = figure.add_subplot(grid[1, :])
     blank.axis("off")
     blank.legend(
         *right.get_legend_handles_labels(), loc="upper center", fontsize=_SIZE - 1, frameon=False, ncols=2,
         borderaxespad=0.0, handlelength=3.2, title="exponent of $N$ in the norm", title_fontsize=_SIZE - 1,
     )  # fmt: skip
-    same = [axis for axis in _AXES if axis not in varying]
-    figure.suptitle(", ".join([_words(rows[0], same), measured.attrs["source"]]).strip(", "), fontsize=_SIZE)
+    same = [axis for axis in ROW if axis not in varying]
+    figure.suptitle(", ".join([name_of(rows[0], same), measured.attrs["source"]]).strip(", "), fontsize=_SIZE)
     return figure
 
 
@@ -87,32 +83,28 @@ def _norm(axes: Axes, place: xr.Dataset, row: ChaosFit, style: Style) -> None:
     """Norms with standard errors, and the fitted curve, where a rate was fitted."""
     if math.isnan(row.power):
         return
-    look = _look(style)
     N, value, error = (place[name].values for name in ("N", "norm_value", "norm_stderr"))
-    axes.errorbar(N, value, yerr=error, fmt="none", ecolor=look["color"], capsize=3, zorder=3)
-    axes.plot(N, value, zorder=4, **(look | {"linestyle": "none"}))
+    draw_points(axes, N, value, error, style)
     fine = np.geomspace(N[0], N[-1], 60)
     curve = row.first / fine + row.second / fine**2
-    axes.plot(fine, curve, color=look["color"], linestyle=look["linestyle"], linewidth=1.3)
+    axes.plot(fine, curve, **line(style))
 
 
 def _signed(axes: Axes, place: xr.Dataset, used: xr.Dataset, style: Style) -> None:
     """N times the signed number with standard errors, and its fit a + b/N."""
     name = "queue_covariance" if "queue_covariance" in place else "difference"
-    look = _look(style)
 
     def numbers(data: xr.Dataset) -> tuple[Any, ...]:
         first = [data[part].values.reshape(data.sizes["N"], -1)[:, 0] for part in (name, f"{name}_stderr")]
         return data.N.values.astype(np.float64), *first
 
     N, value, error = numbers(place)
-    axes.errorbar(N, N * value, yerr=N * error, fmt="none", ecolor=look["color"], capsize=3, zorder=3)
-    axes.plot(N, N * value, zorder=4, **(look | {"linestyle": "none"}))
+    draw_points(axes, N, N * value, N * error, style)
     N, value, error = numbers(used)
     if len(N) >= 2 and (error > 0.0).all():
         a, b = fit_inverse_powers(N, value, error, used.n.values).estimate
         fine = np.geomspace(N[0], N[-1], 60)
-        axes.plot(fine, a + b / fine, color=look["color"], linestyle=look["linestyle"], linewidth=1.3)
+        axes.plot(fine, a + b / fine, **line(style))
 
 
 def _reference(axes: Axes) -> None:
@@ -123,25 +115,12 @@ def _reference(axes: Axes) -> None:
         return
     ends = np.array([points[:, 0].min(), points[:, 0].max()])
     level = 0.6 * float(np.min(points[:, 0] * points[:, 1]))
-    axes.plot(ends, level / ends, color=_GREY, linewidth=1.0, zorder=1)
+    axes.plot(ends, level / ends, color=GREY, linewidth=1.0, zorder=1)
     middle = math.sqrt(ends[0] * ends[1])
     axes.annotate(
         "slope −1", (middle, level / middle), (-4, -3), textcoords="offset points", ha="right", va="top",
-        color=_GREY, fontsize=_SIZE - 1,
+        color=GREY, fontsize=_SIZE - 1,
     )  # fmt: skip
-
-
-def _look(style: Style) -> dict[str, Any]:
-    colour, marker, dashes = style
-    return {
-        "color": colour, "marker": marker, "linestyle": dashes, "linewidth": 1.3, "markersize": 5.5,
-        "markerfacecolor": "white", "markeredgewidth": 1.3,
-    }  # fmt: skip
-
-
-def _words(row: ChaosFit, axes: list[str]) -> str:
-    words = {"d": f"d = {row.d}", "lam": f"λ = {row.lam:g}", "G": row.G}
-    return ", ".join(words[axis] for axis in axes)
 
 
 def _label(row: ChaosFit, varying: list[str]) -> str:
@@ -149,7 +128,7 @@ def _label(row: ChaosFit, varying: list[str]) -> str:
     if not math.isnan(row.exponent):
         half = (row.exponent_hi - row.exponent_lo) / 2
         rate = f"{row.exponent:.3f} ± {half:.3f} (95 %)".replace("-", "−")
-    return ": ".join(part for part in (_words(row, varying), rate) if part)
+    return ": ".join(part for part in (name_of(row, varying), rate) if part)
 
 
 def _norm_label(fits: xr.Dataset) -> str:

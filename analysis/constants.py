@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import numpy as np
 from analysis.least_squares import Floats
 from analysis.mean_field import mean_field_constants
 from analysis.moments import LEAST_REPLICAS, Estimate, controlled_mean, stationary_variance
+from analysis.stores import run_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,10 +42,9 @@ class Network:
 
 def network_of(tree: xr.DataTree | xr.Dataset) -> Network | None:
     """Read the network of a store from the spec kept with its results; None if they have none."""
-    text = tree.attrs.get("spec")
-    if text is None:
+    run = run_of(tree)
+    if run is None:
         return None
-    run = tomllib.loads(text)["run"]
     return Network(**{name: run[name] for name in ("replacement", "fraction", "arrivals") if name in run})
 
 

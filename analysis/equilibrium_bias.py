@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
+from analysis.evidence import CONFIDENCE, LEAST_N, SEEN, SIGNIFICANT
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
 from analysis.least_squares import Floats
-from analysis.tagged import GRID
+from analysis.rows import ROW
+from analysis.stores import run_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Probability that an interval covers.
-CONFIDENCE = 0.95
-#: p-values below this count as evidence: a table has many rows.
-SIGNIFICANT = 0.01
-#: An exponent is fitted where the norm of the difference exceeds this many standard errors at every N.
-SEEN = 4.0
-#: Smaller N are left out of the fits: their corrections of higher order show.
-LEAST_N = 30
-#: Nor are levels whose limit is rarer: at such N their bias is no longer a few powers of 1/N.
+#: Levels whose limit is rarer are not fitted: at such N their bias is no longer a few powers of 1/N.
 LEAST_SHARE = 1e-3
 
 _LONG_NAMES = {
@@ -50,7 +43,6 @@ _LONG_NAMES = {
 }
 #: Variables over the quantities: the levels and the mean queue length.
 _BY_QUANTITY = tuple(_LONG_NAMES)[:11]
-_ROW = GRID[1:]
 _Row: TypeAlias = dict[str, Any]
 
 
@@ -91,23 +83,23 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
     if used.sizes["N"] < 2:
         stored = ", ".join(map(str, compared.N.values))
         raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
-    table = np.empty([used.sizes[axis] for axis in _ROW], dtype=object)
+    table = np.empty([used.sizes[axis] for axis in ROW], dtype=object)
     for index in np.ndindex(table.shape):
-        place = used.isel(dict(zip(_ROW, index, strict=True)))
+        place = used.isel(dict(zip(ROW, index, strict=True)))
         table[index] = _fitted(place.isel(N=place.freedom.values - used.attrs["control"] >= 1))
     quantities = [*(f"S_{level}" for level in compared.level.values), "mean queue"]
     variables = {}
     for name, long_name in _LONG_NAMES.items():
         tail = [len(quantities)] if name in _BY_QUANTITY else []
         values = np.array([row[name] for row in table.flat]).reshape(*table.shape, *tail)
-        dims = (*_ROW, "quantity") if name in _BY_QUANTITY else _ROW
+        dims = (*ROW, "quantity") if name in _BY_QUANTITY else ROW
         variables[name] = (dims, values, {"units": "1", "long_name": long_name})
-    coords: dict[str, Any] = {axis: used.coords[axis].variable for axis in _ROW}
+    coords: dict[str, Any] = {axis: used.coords[axis].variable for axis in ROW}
     return xr.Dataset(variables, coords=coords | {"quantity": quantities}, attrs={"least_N": least_N})
 
 
 def has_decreasing_hazard(G: str) -> bool:
-    """Whether log Ḡ is convex, as seen on a grid of ages: convergence of equilibria is proved for such laws.
+    """Whether log Ḡ is convex, as seen on a grid of ages.
 
     Examples
     --------
@@ -136,7 +128,7 @@ def _fitted(place: xr.Dataset) -> _Row:
     width, N = values.shape[1], place.N.values.astype(np.float64)
     n = place.freedom.values - place.attrs["control"] + 1.0
     row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
-    row |= {"constant_exact": _exact(place, place.attrs["spec"], width), "n": int(place.n.sum())}
+    row |= {"constant_exact": _exact(place, width), "n": int(place.n.sum())}
     seen = np.append(place.invariant.values > LEAST_SHARE, True)
     for k in np.flatnonzero(seen):
         if len(N) >= 2 and np.isfinite(values[:, k]).all() and (stderr[:, k] > 0.0).all():
@@ -150,7 +142,7 @@ def _fitted(place: xr.Dataset) -> _Row:
     tested = np.isfinite(score).any(axis=1)
     worst = _two_sided(np.nanmax(score[tested], axis=1, initial=0.0), place.freedom.values[tested])
     row["start_p"] = fisher(np.minimum(worst * (width - 1), 1.0))
-    row["verdict"] = _verdict(str(place.G.item()), row)
+    row["verdict"] = _verdict(_is_proved(place), row)
     return row
 
 
@@ -185,10 +177,10 @@ def _exponent(N: Floats, gap: Floats, stderr: Floats, n: Floats) -> _Row:
     return found
 
 
-def _exact(place: xr.Dataset, spec: str, width: int) -> Floats:
+def _exact(place: xr.Dataset, width: int) -> Floats:
     """Constants of the refined mean field, where they apply: exponential service, Poisson arrivals."""
     exact = np.full(width, math.nan)
-    run = tomllib.loads(spec).get("run", {}) if spec else None
+    run = run_of(place)
     if run is None or place.G.item() != "exponential" or run.get("arrivals", "exponential") != "exponential":
         return exact
     from analysis.mean_field import mean_field_constants
@@ -203,13 +195,23 @@ def _exact(place: xr.Dataset, spec: str, width: int) -> Floats:
     return exact
 
 
-def _verdict(G: str, row: _Row) -> str:
-    """Say what is known of this law, whether the runs were in equilibrium, and what is seen."""
+def _is_proved(place: xr.Dataset) -> bool:
+    """Whether stationary networks are known to converge: decreasing hazard, Poisson arrivals with d choices.
+
+    The theorem is that of M. Bramson, Y. Lu and B. Prabhakar (2012).
+    """
+    run = run_of(place) or {}
+    usual = run.get("arrivals", "exponential") == "exponential" and run.get("fraction", 1.0) == 1.0
+    return bool(usual and has_decreasing_hazard(str(place.G.item())))
+
+
+def _verdict(proved: bool, row: _Row) -> str:
+    """Say what is known of this network, whether the runs were in equilibrium, and what is seen."""
     if row["n"] == 0 or np.isnan(row["constant"]).all():
         return "nothing to fit: add values of N, or replicas"
     if row["busy_p"] < SIGNIFICANT:
         return f"not in equilibrium: S_1 is off λ (p = {row['busy_p']:.2g}): lengthen the warm-up"
-    parts = ["convergence is proved" if has_decreasing_hazard(G) else "convergence is a conjecture"]
+    parts = ["convergence is proved" if proved else "convergence is a conjecture"]
     p_values = row["remainder_p"][:-1]
     if np.isnan(p_values).all():
         parts.append("fewer than three N tell no remainder at N = ∞")
@@ -218,15 +220,30 @@ def _verdict(G: str, row: _Row) -> str:
         size, error = row["remainder"][worst], row["remainder_stderr"][worst]
         parts.append(f"a level is off its limit at N = ∞, by {size:.2g} ± {error:.1g}".replace("-", "−"))
     else:
-        parts.append(
-            f"no difference at N = ∞ within {np.nanmax(row['remainder_half'][:-1]):.1g} at any level"
-        )
+        most = largest_remainder(row["remainder"][:-1], row["remainder_half"][:-1])
+        parts.append(f"no difference at N = ∞ beyond {most:.2g} at any level")
     if math.isfinite(row["exponent"]):
         interval = f"{row['exponent_lo']:.2f} … {row['exponent_hi']:.2f}"
         parts.append(f"bias ~ N^{row['exponent']:.2f} ({interval})".replace("-", "−"))
     if row["start_p"] < SIGNIFICANT:
         parts.append("starts from empty still differ")
     return "; ".join(parts)
+
+
+def largest_remainder(remainder: Floats, half: Floats) -> float:
+    """Return how large a difference at N = ∞ the 95 % intervals of the levels leave open, one at a time.
+
+    Parameters
+    ----------
+    remainder, half
+        Differences and half-widths of their intervals, shape (level,); NaN where there is none.
+
+    Examples
+    --------
+    >>> largest_remainder(np.array([-0.01, math.nan]), np.array([0.02, math.nan]))
+    0.03
+    """
+    return float(np.nanmax(np.abs(remainder) + half))
 
 
 def _two_sided(score: Floats, freedom: Floats) -> Floats:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.drawing import (
+    GREY,
+    PIXELS,
+    STYLES,
+    Style,
+    draw_points,
+    dress,
+    label_sizes,
+    line,
+    name_series,
+    save,
+)
 from analysis.quantities import points_of, replicas_of
 from analysis.rates import RateFit, fit_replicas, rate_table, signed
 from analysis.regression import Point
+from analysis.rows import ROW, name_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,19 +34,7 @@ if TYPE_CHECKING:
 
     from analysis.quantities import Source
 
-#: Colour, marker and dash pattern.
-Style: TypeAlias = tuple[str, str, str | tuple[int, tuple[int, ...]]]
-
-#: Okabe & Ito's colours but for the yellow, which white paper swallows; each with its marker and dashes.
-STYLES: tuple[Style, ...] = (
-    ("#0072B2", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#009E73", "^", "-."),
-    ("#CC79A7", "D", (0, (1, 1))),
-    ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
-    ("#56B4E9", "P", (0, (7, 2))),
-    ("#000000", "X", (0, (3, 3))),
-)
+__all__ = ["PIXELS", "STYLES", "rate_figure", "replicas_figure", "save"]
 
 #: Symbol of a quantity on an axis; others appear by their long name.
 SYMBOLS = {
@@ -43,10 +42,6 @@ SYMBOLS = {
     "d_S": r"$d_{\mathbb{S}}(\nu^{(N)}/N,\ \nu)$",
 }
 
-FORMATS = (".png", ".svg", ".pdf")
-PIXELS = 1200  # width of a saved raster image
-
-_AXES = ("d", "lam", "G")
 _LEGEND_ROW = 0.21  # inches
 _WIDE_LABEL = 26  # characters of a series' name that still fit half of the width
 
@@ -59,8 +54,7 @@ class _Series:
     points: tuple[Point, ...]
 
     def name(self, axes: Sequence[str]) -> str:
-        words = {"d": f"d = {self.row.d}", "lam": f"λ = {self.row.lam:g}", "G": self.row.G}
-        return ", ".join(words[axis] for axis in axes)
+        return name_of(self.row, axes)
 
     def legend(self, axes: Sequence[str]) -> str:
         row = self.row
@@ -116,7 +110,7 @@ def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") ->
     from matplotlib.figure import Figure
 
     series = _series(values, statistic, sizes)
-    varying = [axis for axis in _AXES if len({getattr(one.row, axis) for one in series}) > 1]
+    varying = [axis for axis in ROW if len({getattr(one.row, axis) for one in series}) > 1]
     outer = _panel_axes(series, varying)
     inner = [axis for axis in varying if axis not in outer]
     panels: dict[str, list[_Series]] = {}
@@ -140,29 +134,13 @@ def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") ->
         if column == 0:
             axes.set_ylabel(_ordinate(values, statistic), fontsize=size)
         _legend(figure.add_subplot(grid[2 * row + 1, column]), axes, size)
-    figure.suptitle(series[0].name([axis for axis in _AXES if axis not in varying]), fontsize=size)
+    figure.suptitle(series[0].name([axis for axis in ROW if axis not in varying]), fontsize=size)
     return figure
-
-
-def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure to a file, 1200 pixels wide if it is a PNG, making the folder if needed.
-
-    Raises
-    ------
-    ValueError
-        A suffix that is not in `FORMATS`.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in FORMATS:
-        raise ValueError(f"path must end in {', '.join(FORMATS)}, got {str(path)!r}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=PIXELS / figure.get_figwidth())
-    return target
 
 
 def _series(values: xr.DataArray, statistic: str, sizes: str) -> list[_Series]:
     rows = rate_table(fit_replicas(values, statistic, sizes=sizes))
-    places = itertools.product(*(range(values.sizes[axis]) for axis in _AXES))
+    places = itertools.product(*(range(values.sizes[axis]) for axis in ROW))
     found = (
         _Series(row=row, points=tuple(points_of(values, place, statistic)))
         for row, place in zip(rows, places, strict=True)
@@ -176,7 +154,7 @@ def _panel_axes(series: Sequence[_Series], varying: Sequence[str]) -> list[str]:
         for outer in itertools.combinations(sorted(varying, key=("G", "d", "lam").index), count):
             inner = [axis for axis in varying if axis not in outer]
             if len({one.name(inner) for one in series}) <= len(STYLES):
-                return [axis for axis in _AXES if axis in outer]
+                return [axis for axis in ROW if axis in outer]
     return list(varying)
 
 
@@ -189,34 +167,19 @@ def _draw(
 ) -> None:
     """Points, fitted lines and the line of slope −1/2 of one panel."""
     for one in members:
-        colour, marker, dashes = styles[one.name(inner)]
-        # Hollow, so that series which lie on one another stay visible.
-        look: dict[str, Any] = {
-            "color": colour,
-            "markersize": 6,
-            "markerfacecolor": "white",
-            "markeredgewidth": 1.4,
-        }
+        style = styles[one.name(inner)]
         N = np.array([point.N for point in one.points])
         value = [point.value for point in one.points]
-        error = [point.stderr for point in one.points]
-        axes.errorbar(N, value, yerr=error, fmt="none", ecolor=colour, capsize=3, zorder=3)
-        axes.plot(N, value, linestyle="none", marker=marker, zorder=4, **look)
+        draw_points(axes, N, value, [point.stderr for point in one.points], style)
         if one.row.n:
             fitted = N[one.row.N_min <= N]
-            axes.plot(
-                fitted, one.row.constant * fitted**one.row.exponent,
-                color=colour, linestyle=dashes, linewidth=1.4,
-            )  # fmt: skip
-        axes.plot(
-            [], [], marker=marker, linestyle=dashes if one.row.n else "none", linewidth=1.4,
-            label=one.legend(inner), **look,
-        )  # fmt: skip
+            axes.plot(fitted, one.row.constant * fitted**one.row.exponent, **line(style))
+        name_series(axes, one.legend(inner), style, fitted=one.row.n > 0)
     points = [point for one in members for point in one.points]
     ends = np.array([min(point.N for point in points), max(point.N for point in points)])
     level = 0.6 * min(point.value * math.sqrt(point.N) for point in points)
     middle = math.sqrt(ends[0] * ends[1])
-    axes.plot(ends, level / np.sqrt(ends), color="#666666", linewidth=1.0, zorder=1)
+    axes.plot(ends, level / np.sqrt(ends), color=GREY, linewidth=1.0, zorder=1)
     axes.annotate(
         "slope −1/2", (middle, level / math.sqrt(middle)), (-4, -3), textcoords="offset points",
         ha="right", va="top", color="#555555", fontsize=size - 1,
@@ -224,17 +187,7 @@ def _draw(
     )  # fmt: skip
     axes.set(xscale="log", yscale="log")
     label_sizes(axes, [point.N for point in points])
-    axes.tick_params(which="both", labelsize=size - 1)
-    axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-def label_sizes(axes: Axes, N: Iterable[float]) -> None:
-    """Label a logarithmic axis of N by the N themselves where they span less than a decade."""
-    sizes = sorted(set(N))
-    if sizes[-1] < 10.0 * sizes[0]:
-        axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
-        axes.set_xticks([], minor=True)
+    dress(axes, size - 1)
 
 
 def _legend(blank: Axes, axes: Axes, size: float) -> None:

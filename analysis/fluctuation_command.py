@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import argparse
-import io
-import math
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.command import drawn, run_command
+from analysis.command_tables import NONE, plain, rows_table, score
 from analysis.constants import Network, network_of
 from analysis.fluctuations import ConstantFit, clt_constants, constant_table
+from analysis.stores import opened_for
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.table import Table
+
+    from analysis.command import Part
+
+_MODULE = "analysis.fluctuations"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Print the constants of equilibrium stores; return 0, or 2 if the input is bad."""
-    from rich.console import Console
+    return run_command(_MODULE, _parser(), arguments, _answer)
 
-    from sweep.errors import StoreError
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a λ must not end it on a terminal of another encoding
-    options = _parser().parse_args(arguments)
-    try:
-        import sweep
-
-        console = Console(highlight=False)
-        for store in options.stores:
-            tree = sweep.load(store)
+def _answer(options: argparse.Namespace) -> Iterator[Part]:
+    for store in options.stores:
+        tree = opened_for(_MODULE, store)
+        try:
             fits = clt_constants(tree)
-            rows = list(constant_table(fits))
-            seen = {row.place for row in rows if row.n}  # cases leave most of a grid empty
-            console.print(table([row for row in rows if row.place in seen], network_of(tree), store))
-            if options.figure:
-                from analysis.figures import save
-                from analysis.fluctuation_figures import constants_figure
+        except ValueError as error:
+            raise ValueError(f"{store}: {error}") from error
+        rows = list(constant_table(fits))
+        seen = {row.place for row in rows if row.n}  # cases leave most of a grid empty
+        yield table([row for row in rows if row.place in seen], network_of(tree), store)
+        yield from _figure(fits, options, store)
 
-                target = Path(options.figure)
-                if len(options.stores) > 1:  # one picture a store
-                    target = target.with_stem(f"{target.stem}_{Path(store).stem}")
-                console.print(f"figure: {save(constants_figure(fits), target)}", soft_wrap=True)
-    except (ValueError, OSError, StoreError) as error:
-        Console(stderr=True, highlight=False).print(
-            f"analysis.fluctuations: {error}", markup=False, soft_wrap=True
-        )
-        return 2
-    return 0
+
+def _figure(fits: xr.Dataset, options: argparse.Namespace, store: str) -> Iterator[str]:
+    if options.figure:
+        from analysis.fluctuation_figures import constants_figure
+
+        target = Path(options.figure)
+        if len(options.stores) > 1:  # one picture a store
+            target = target.with_stem(f"{target.stem}_{Path(store).stem}")
+        yield from drawn(str(target), lambda: constants_figure(fits))
 
 
 def table(rows: Sequence[ConstantFit], network: Network | None, title: str) -> Table:
@@ -60,17 +58,8 @@ def table(rows: Sequence[ConstantFit], network: Network | None, title: str) -> T
     >>> table([], None, "store").row_count
     0
     """
-    from rich import box
-    from rich.table import Table
-
     sampling = f", sampling {network.sampling} replacement" if network is not None else ""
-    layout = Table(
-        title=f"{title}: limits for large N{sampling}", box=box.SIMPLE_HEAD, padding=0, show_edge=False,
-        pad_edge=False,
-    )  # fmt: skip
-    layout.add_column("d", justify="right", no_wrap=True)
-    layout.add_column("λ", justify="right", no_wrap=True)
-    layout.add_column("G", overflow="fold", min_width=11)
+    layout = rows_table(f"{title}: limits for large N{sampling}", (), law_width=11)
     layout.add_column("constant", no_wrap=True)
     for header in ("value", "s.e.", "s.e. %", "exact", "z", "p", "N ≥"):
         layout.add_column(header, justify="right", no_wrap=True)
@@ -84,23 +73,23 @@ def table(rows: Sequence[ConstantFit], network: Network | None, title: str) -> T
 
 def _numbers(row: ConstantFit) -> tuple[str, ...]:
     """Text of the fitted numbers, plain minus signs so that they can be copied."""
-    exact = "-" if math.isnan(row.exact) else f"{row.exact:.4f}"
+    exact = plain(row.exact)
     if row.n == 0:
-        return ("no fit", "-", "-", exact, "-", "-", "-")
+        return ("no fit", NONE, NONE, exact, NONE, NONE, NONE)
     return (
         f"{row.value:.4f}",
         f"{row.value_stderr:.4f}",
-        f"{100 * row.value_stderr / abs(row.value):.1f}",
+        f"{100 * row.value_stderr / abs(row.value):.1f}" if row.value else NONE,
         exact,
-        "-" if math.isnan(row.z) else f"{row.z:+.2f}",
-        "-" if math.isnan(row.p_value) else f"{row.p_value:.3f}",
+        score(row.z, 2),
+        plain(row.p_value, 3),
         f"{row.N_min:.0f}",
     )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.fluctuations",
+        prog=f"python -m {_MODULE}",
         description="Print the limits of N bias, N variance and √N sd of equilibrium stores.",
     )
     parser.add_argument("stores", metavar="STORE", nargs="+", help="folder that `sweep run` wrote")

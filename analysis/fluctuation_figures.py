@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.figures import STYLES
-from analysis.quantities import ROW
+from analysis.drawing import STYLES, Style, dress, line, markers, name_series
+from analysis.rows import name_of, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,11 +56,7 @@ def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "va
     for name in constants:
         if name not in known:
             raise ValueError(f"constants must be among {', '.join(known)}, got {name!r}")
-    places = [
-        dict(zip(ROW, index, strict=True))
-        for index in np.ndindex(tuple(fits.sizes[axis] for axis in ROW))
-        if (fits["n"].isel(dict(zip(ROW, index, strict=True))) > 0).any()
-    ]
+    places = [row for row in rows_of(fits) if (row["n"] > 0).any()]
     if len(places) > len(STYLES):
         raise ValueError(
             f"fits must have at most {len(STYLES)} fitted (d, lam, G), got {len(places)}: select some"
@@ -73,12 +69,11 @@ def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "va
     for k, name in enumerate(constants):
         axes = figure.add_subplot(grid[k // columns, k % columns])
         for place, style in zip(places, STYLES, strict=False):
-            _series(axes, fits.isel(place).sel(constant=name), name, style)
+            _series(axes, place.sel(constant=name), name, style)
         axes.set_xlabel("$1/N$")
         axes.set_ylabel(label(name))
         axes.set_xlim(left=-0.03 * axes.get_xlim()[1])
-        axes.grid(True, color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
+        dress(axes, 9)
     blank = figure.add_subplot(grid[rows, :])
     blank.axis("off")
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -110,17 +105,10 @@ def label(name: str) -> str:
     return rf"$N\,\mathrm{{Var}}({share})$"
 
 
-def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> None:
+def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
     """Points, fitted line, limit with its error, and exact limit of one (d, lam, G)."""
-    colour, marker, dashes = style
-    words = f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}"
-    look: dict[str, Any] = {
-        "color": colour,
-        "markerfacecolor": "white",
-        "markersize": 5.5,
-        "markeredgewidth": 1.3,
-    }
-    axes.plot([], [], marker=marker, linestyle=dashes, label=words, **look)
+    colour = style[0]
+    name_series(axes, name_of(row), style)
     if not row["n"].item():
         return
     seen = row.dropna("N", subset=["scaled"]) if row["scaled"].isnull().any() else row
@@ -133,11 +121,11 @@ def _series(axes: Axes, row: xr.Dataset, name: str, style: tuple[Any, ...]) -> N
     used = seen["N"].values >= row["N_min"].item()
     for chosen, alpha in ((used, 1.0), (~used, 0.35)):
         axes.errorbar(
-            inverse[chosen], value[chosen], yerr=error[chosen], linestyle="none", marker=marker, capsize=3,
-            alpha=alpha, **look,
+            inverse[chosen], value[chosen], yerr=error[chosen], linestyle="none", capsize=3, alpha=alpha,
+            **markers(style),
         )  # fmt: skip
     ends = np.array([0.0, inverse[used].max()])
-    axes.plot(ends, limit + row["second"].item() * ends, color=colour, linestyle=dashes, linewidth=1.3)
+    axes.plot(ends, limit + row["second"].item() * ends, **line(style))
     axes.errorbar([0.0], [limit], yerr=[stderr], color=colour, capsize=3, linestyle="none")
     if not math.isnan(exact):
         axes.plot([0.0], [exact], marker="x", color=colour, markersize=8, markeredgewidth=2, zorder=5)

@@ -19,11 +19,12 @@ from analysis.constants import (
     measured_constants,
     network_of,
 )
+from analysis.evidence import CONFIDENCE
 from analysis.large_n import extrapolate
 from analysis.least_squares import Floats
 from analysis.moments import LEAST_REPLICAS, Estimate
-from analysis.quantities import ROW, group_of, opened
-from analysis.rate_models import CONFIDENCE
+from analysis.quantities import group_of, opened
+from analysis.rows import ROW, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -165,8 +166,7 @@ def clt_constants(tree: Source, network: Network | None = None) -> xr.Dataset:
 def constant_table(fits: xr.Dataset) -> Iterator[ConstantFit]:
     """Yield the rows of what `clt_constants` returns, constants fastest."""
     names = [field.name for field in fields(ConstantFit)]
-    for index in np.ndindex(tuple(fits.sizes[dim] for dim in (*ROW, "constant"))):
-        row = fits.isel(dict(zip((*ROW, "constant"), index, strict=True)))
+    for row in rows_of(fits, (*ROW, "constant")):
         yield ConstantFit(**{name: row[name].item() for name in names})
 
 

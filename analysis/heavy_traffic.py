@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import io
-import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from analysis.command import drawn, run_command, store_parser
+from analysis.command_tables import NONE, concise, plain, score, with_error
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
 from analysis.heavy_traffic_data import load_tree, starts_of
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
+from analysis.stores import opened_for
+from sweep.errors import AccuracyError
 
 if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
+
+    from analysis.command import Part
 
 __all__ = [
     "DistanceFit",
@@ -32,50 +36,44 @@ __all__ = [
 ]
 
 
+_MODULE = "analysis.heavy_traffic"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables of a store of the study heavy-traffic; return 0, or 2 if the input is bad."""
-    from rich.console import Console
-
-    from sweep.errors import AccuracyError, StoreError
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a σ must not end it on a terminal of another encoding
-    options = _parser().parse_args(arguments)
-    console = Console(highlight=False)
-    try:
-        tree = load_tree(options.store)
-        for table in _tables(tree, options.quantity, options.time):
-            console.print(table)
-            console.print()
-        if options.figure:
-            from analysis.figures import save
-            from analysis.heavy_traffic_figures import heavy_traffic_figure
-
-            picture = save(heavy_traffic_figure(tree, options.quantity, options.time), options.figure)
-            console.print(f"figure: {picture}", soft_wrap=True)
-    except (ValueError, OSError, StoreError, AccuracyError) as error:
-        Console(stderr=True, highlight=False).print(f"analysis: {error}", markup=False, soft_wrap=True)
-        return 2
-    return 0
+    return run_command(_MODULE, _parser(), arguments, _answer)
 
 
-def _tables(tree: xr.DataTree, quantity: str, t: float | None) -> Iterable[Table | str]:
-    """Yield what the store can tell; of the rest, say why it cannot."""
+def _answer(options: argparse.Namespace) -> Iterator[Part]:
+    tree = load_tree(opened_for(_MODULE, options.store))
+    for part in _tables(tree, options.quantity, options.time):
+        yield part
+        yield ""
+    from analysis.heavy_traffic_figures import heavy_traffic_figure
+
+    yield from drawn(options.figure, lambda: heavy_traffic_figure(tree, options.quantity, options.time))
+
+
+def _tables(tree: xr.DataTree, quantity: str, t: float | None) -> Iterator[Part]:
+    """Yield what the store can tell; of the rest, say why it cannot, once for each reason."""
     yield distance_table(fit_distance(tree, quantity, t), quantity)
-    parts: list[Callable[[], Table]] = [
-        lambda: mean_table(extrapolate_mean(tree, t)),
-        lambda: law_table(queue_laws(tree, t)),
-    ]
+    parts: dict[str, Callable[[], Table]] = {
+        "mean of Q/√m": lambda: mean_table(extrapolate_mean(tree, t)),
+        "law of one queue": lambda: law_table(queue_laws(tree, t)),
+    }
     if starts_of(tree).symmetric:
-        parts += [
-            lambda: two_times_table(two_times(tree, None, t)),
-            lambda: chaos_table(pair_covariances(tree, t)),
-        ]
-    for part in parts:
+        parts |= {
+            "one queue at two times": lambda: two_times_table(two_times(tree, None, t)),
+            "covariance of two queues": lambda: chaos_table(pair_covariances(tree, t)),
+        }
+    left_out: dict[str, list[str]] = {}
+    for name, part in parts.items():
         try:
             yield part()
-        except ValueError as error:
-            yield f"left out: {error}"
+        except (ValueError, AccuracyError) as error:
+            left_out.setdefault(str(error), []).append(name)
+    for reason, names in left_out.items():
+        yield f"left out ({', '.join(names)}): {reason}"
 
 
 def distance_table(fits: Iterable[DistanceFit], quantity: str) -> Table:
@@ -94,19 +92,11 @@ def distance_table(fits: Iterable[DistanceFit], quantity: str) -> Table:
         ("power of m", "power of N", "a", "b", "misfit"),
     )
     for fit in fits:
-        powers = [
-            _concise(power.exponent, power.stderr) if power.points > 1 else "-"
-            for power in (fit.in_m, fit.in_N)
-        ]
-        joint = [one for one in fit.joint if one.rule == "squares"]
-        constants = ("-", "-", "-")
-        if joint:
-            (one,) = joint
-            constants = (
-                _concise(one.a, one.a_stderr),
-                _concise(one.b, one.b_stderr),
-                f"{100 * one.misfit:.0f} %",
-            )
+        powers = [concise(power.exponent, power.stderr) for power in (fit.in_m, fit.in_N)]
+        constants = (NONE, NONE, NONE)
+        if (one := fit.squares) is not None:
+            misfit = f"{100 * one.misfit:.0f} %"
+            constants = concise(one.a, one.a_stderr), concise(one.b, one.b_stderr), misfit
         layout.add_row(*_row(fit), *powers, *constants)
     return layout
 
@@ -119,10 +109,10 @@ def mean_table(fits: Iterable[MeanFit]) -> Table:
             *_row(fit),
             str(fit.N),
             " ".join(map(str, fit.scales)),
-            _pm(fit.value, fit.stderr),
-            f"{fit.limit:.4f}",
-            f"{fit.z:+.1f}",
-            "-" if math.isnan(fit.stationary) else f"{fit.stationary:.4f}",
+            with_error(fit.value, fit.stderr),
+            plain(fit.limit),
+            score(fit.z),
+            plain(fit.stationary),
         )
     return layout
 
@@ -134,9 +124,8 @@ def law_table(laws: Iterable[QueueLaw]) -> Table:
         ("m", "N", "X_0", "distance", "of noise", "n"),
     )
     for law in laws:
-        start = "drawn" if math.isnan(law.position) else f"{law.position:g}"
-        numbers = f"{law.distance:.3f}", f"{law.noise:.3f}", str(law.n)
-        layout.add_row(*_row(law), str(law.m), str(law.N), start, *numbers)
+        numbers = plain(law.distance, 3), plain(law.noise, 3), str(law.n)
+        layout.add_row(*_row(law), str(law.m), str(law.N), law.start, *numbers)
     return layout
 
 
@@ -148,8 +137,8 @@ def two_times_table(rows: Sequence[TwoTimes]) -> Table:
         ("m", "N", "seen", "limit", "z", "if forgetful"),
     )
     for row in rows:
-        seen = _pm(row.share, row.stderr)
-        numbers = seen, f"{row.limit:.3f}", f"{row.z:+.1f}", f"{row.forgetful:.3f}"
+        seen = with_error(row.share, row.stderr)
+        numbers = seen, plain(row.limit, 3), score(row.z), plain(row.forgetful, 3)
         layout.add_row(*_row(row), str(row.m), str(row.N), *numbers)
     return layout
 
@@ -158,7 +147,7 @@ def chaos_table(rows: Iterable[PairCovariance]) -> Table:
     """Lay out covariances of pairs of queues."""
     layout = _layout("chaos: covariance of two queues", ("m", "N", "covariance", "N · covariance", "n"))
     for row in rows:
-        scaled = _pm(row.scaled, row.N * row.stderr)
+        scaled = with_error(row.scaled, row.N * row.stderr)
         layout.add_row(*_row(row), str(row.m), str(row.N), f"{row.covariance:+.1e}", scaled, str(row.n))
     return layout
 
@@ -181,35 +170,10 @@ def _row(item: Any) -> tuple[str, str]:
     return f"{item.b1:g} {item.b0:g} {item.ell}", item.G
 
 
-def _pm(value: float, error: float) -> str:
-    """Value ± error with two digits of the error."""
-    if not (math.isfinite(error) and error > 0.0):
-        return f"{value:.3g}"
-    decimals = min(max(1 - math.floor(math.log10(error)), 0), 3)
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
-
-
-def _concise(value: float, error: float) -> str:
-    """Value with the error of its last digits in parentheses: -0.495(7) is −0.495 ± 0.007.
-
-    Examples
-    --------
-    >>> _concise(-0.4953, 0.0071), _concise(1.26, 0.18), _concise(12.3, 4.0)
-    ('-0.495(7)', '1.3(2)', '12(4)')
-    """
-    if not (math.isfinite(error) and error > 0.0):
-        return f"{value:.3g}"
-    decimals = max(-math.floor(math.log10(error)), 0)
-    return f"{value:.{decimals}f}({round(error * 10**decimals)})"
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.heavy_traffic",
-        description="How networks of a heavy-traffic sweep approach their limit, in m and in N.",
+    parser = store_parser(
+        _MODULE, "How networks of a heavy-traffic sweep approach their limit, in m and in N."
     )
-    parser.add_argument("store", metavar="STORE", help="folder that `sweep run` wrote")
-    parser.add_argument("--figure", metavar="FILE", help="also draw the picture: .png, .svg or .pdf")
     parser.add_argument("--quantity", default="W1", choices=DISTANCES, help="distance (default: W1)")
     parser.add_argument("--time", type=float, help="scaled time, the last stored by default")
     return parser

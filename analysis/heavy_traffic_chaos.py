@@ -22,7 +22,7 @@ class PairCovariance:
     """Covariance of the scaled lengths of two queues at one time, by exchangeability from all of them.
 
     `covariance` is unbiased; `scaled` is N times it, which tends to a constant if chaos propagates at the
-    rate 1/N; `correlation` is relative to the variance of one queue.
+    rate 1/N; `correlation` is relative to the variance of one queue, NaN if that is 0.
     """
 
     b1: float
@@ -105,6 +105,5 @@ def _covariance(cell: Cell, means: Floats, squares: Floats, t: float) -> PairCov
     value, variance = covariance(everyone)
     left_out = np.array([covariance(everyone[:k] + everyone[k + 1 :])[0] for k in range(n)])
     stderr = math.sqrt((n - 1) / n * float(np.sum((left_out - np.mean(left_out)) ** 2)))
-    return PairCovariance(
-        **cell.labels, t=t, covariance=value, stderr=stderr, correlation=value / variance, n=n
-    )
+    correlation = value / variance if variance > 0.0 else math.nan  # queues that are all alike, as at t = 0
+    return PairCovariance(**cell.labels, t=t, covariance=value, stderr=stderr, correlation=correlation, n=n)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from analysis.stores import run_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -137,7 +138,7 @@ def time_index(times: Floats, t: float | None) -> int:
 
 def starts_of(tree: xr.DataTree) -> Starts:
     """Return how queues started, from the spec that the results carry; empty where there is none."""
-    run = tomllib.loads(tree.attrs["spec"])["run"] if "spec" in tree.attrs else {}
+    run = run_of(tree) or {}
     return Starts(
         initial=run.get("initial", "empty"),
         exchangeable=run.get("exchangeable", True),

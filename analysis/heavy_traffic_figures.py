@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures import STYLES
+from analysis.drawing import GREY, STYLES, dress, label_every_size
 from analysis.heavy_traffic_data import Cell, cells_of, load_tree, time_index, walk
 
 if TYPE_CHECKING:
@@ -102,11 +102,9 @@ def _draw_powers(axes: Axes, cells: Sequence[Cell], along: str, by: str, name: s
     x, y = _draw_series(axes, cells, by, lambda cell: float(getattr(cell, along)))
     ends = np.array([min(x), max(x)])
     level = 0.7 * min(value * math.sqrt(at) for at, value in zip(x, y, strict=True))
-    axes.plot(ends, level / np.sqrt(ends), color="#666666", linewidth=1.0, label="slope −1/2")
+    axes.plot(ends, level / np.sqrt(ends), color=GREY, linewidth=1.0, label="slope −1/2")
     axes.set(xscale="log", yscale="log", xlabel=f"${along}$", ylabel=name)
-    ticks = sorted(set(x))
-    axes.set_xticks(ticks, [f"{tick:.7g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
+    label_every_size(axes, x)
     _finish(axes)
 
 
@@ -141,7 +139,5 @@ def _draw_tails(
 
 
 def _finish(axes: Axes) -> None:
-    axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", labelsize=8)
+    dress(axes, 8)
     axes.legend(fontsize=7.5, framealpha=0.9)

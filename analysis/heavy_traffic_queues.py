@@ -44,6 +44,11 @@ class QueueLaw:
     noise: float
     n: int
 
+    @property
+    def start(self) -> str:
+        """Where the queue started, in words."""
+        return "drawn" if math.isnan(self.position) else f"{self.position:g}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoTimes:

@@ -66,6 +66,11 @@ class DistanceFit:
     largest_m: int
     joint: tuple[Joint, ...]
 
+    @property
+    def squares(self) -> Joint | None:
+        """The joint fit by squares, None without scales and sizes enough."""
+        return next((one for one in self.joint if one.rule == "squares"), None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanFit:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.evidence import CONFIDENCE
 from analysis.least_squares import LinearFit, fit_linear
 from analysis.moments import Estimate
-from analysis.rate_models import CONFIDENCE, DROP_LEVEL, LEAST_SIZES
+from analysis.rate_models import DROP_LEVEL, LEAST_SIZES
 
 
 @dataclass(frozen=True, kw_only=True)

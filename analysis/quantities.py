@@ -8,20 +8,33 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from analysis.regression import Point, summarise
+from analysis.rows import ROW
+from analysis.stores import CURES
 
 if TYPE_CHECKING:
     import xarray as xr
 
     Source: TypeAlias = xr.DataTree | xr.Dataset | str | os.PathLike[str]
 
-#: Axes of the rows of a table of rates.
-ROW = ("d", "lam", "G")
-
 #: Variables of the network that have a limit of the same name; their distance from it is |network − limit|.
 COMPARED = ("S", "D", "X", "E")
 
 #: What is appended to their names for the largest distance over stored t.
 OVER_TIME = "_sup_t"
+
+
+def needed_for(quantity: str) -> tuple[str, ...]:
+    """Return the variables of a store, as "group/variable", that a distance on its time grid needs.
+
+    Examples
+    --------
+    >>> needed_for("X_sup_t"), needed_for("S_sup"), needed_for("d_S")
+    (('network/X', 'fluid/X'), ('network/S_sup',), ())
+    """
+    name = quantity.removesuffix(OVER_TIME)
+    if name in COMPARED:
+        return f"network/{name}", f"fluid/{name}"
+    return ("network/S_sup",) if quantity == "S_sup" else ()
 
 
 def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
@@ -58,7 +71,11 @@ def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
     network = group_of(source, "network")
     if quantity not in network.data_vars:
         offered = [str(name) for name, v in network.data_vars.items() if {"N", "replica"} <= set(v.dims)]
-        raise ValueError(f"quantity must be one of {', '.join(offered) or '(none stored)'}, got {quantity!r}")
+        path = f"network/{quantity}"
+        cure = f": to have it, {CURES[path]}" if path in CURES else ""
+        raise ValueError(
+            f"quantity must be one of {', '.join(offered) or '(none stored)'}, got {quantity!r}{cure}"
+        )
     values = _ordered(network[quantity])
     wrong = (values <= 0) | np.isinf(values)
     if wrong.any():

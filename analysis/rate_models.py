@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from analysis.evidence import CONFIDENCE
 from analysis.regression import Point, fit_power_law, fit_sum_of_powers
-
-#: Probability that an interval covers.
-CONFIDENCE = 0.95
 
 #: Models: one free power of N, or a sum of two given ones.
 MODELS = ("power", "two-term")

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.quantities import ROW, points_of, replicas_of
-from analysis.rate_models import CONFIDENCE, MODELS, SIZES, fit_row
+from analysis.evidence import CONFIDENCE
+from analysis.quantities import points_of, replicas_of
+from analysis.rate_models import MODELS, SIZES, fit_row
 from analysis.regression import STATISTICS
+from analysis.rows import ROW, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -233,9 +235,7 @@ def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
             f"fits must have no axes but {', '.join(ROW)}, got {', '.join(extra)}: select one value"
         )
     names = [field.name for field in fields(RateFit) if field.name not in ROW]
-    shape = tuple(fits.sizes[dim] for dim in ROW)
-    for index in np.ndindex(shape):
-        row = fits.isel(dict(zip(ROW, index, strict=True)))
+    for row in rows_of(fits):
         yield RateFit(**{name: row[name].item() for name in (*ROW, *names)})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from analysis.report_store import (
     spec_grid,
 )
 from analysis.report_text import marked_up
+from analysis.stores import cure_of, missing
 
 if TYPE_CHECKING:
     from analysis.report_page import Picture
@@ -70,11 +71,11 @@ def report(
         raise ValueError(f"output must be a file, got the directory {target}: name a page in it")
     contents = contents_of(source)
     if contents.study not in TOPICS:
-        raise ValueError(f"study must be one of {', '.join(TOPICS)}, got {contents.study!r}")
+        raise ValueError(f"study must be one of {', '.join(TOPICS)}, got {contents.study!r} in {source}")
     topics = TOPICS[contents.study]
-    asked = [topic for topic in topics if topic.is_asked(contents.tree)]
-    sections = [answered(topic, contents.tree) for topic in asked]
-    left = [topic for topic in topics if topic not in asked]
+    lacking = {topic.name: missing(contents.tree, topic.needs) for topic in topics}
+    sections = [answered(topic, contents.tree) for topic in topics if not lacking[topic.name]]
+    left = {topic.question: cure_of(lacking[topic.name]) for topic in topics if lacking[topic.name]}
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page(contents, sections, left), encoding="utf-8")
     if figures is not None:
@@ -83,7 +84,7 @@ def report(
     return target
 
 
-def page(contents: Contents, sections: Sequence[Section], left: Sequence[Topic] = ()) -> str:
+def page(contents: Contents, sections: Sequence[Section], left: Mapping[str, str]) -> str:
     """Return the page as HTML.
 
     Parameters
@@ -93,7 +94,7 @@ def page(contents: Contents, sections: Sequence[Section], left: Sequence[Topic] 
     sections
         Questions with their answers, in order.
     left
-        Questions that the sweep does not ask.
+        Questions that the sweep does not ask, with what would make it ask them.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from typing import TYPE_CHECKING
 
-from analysis.chaos import LEAST_N, SIGNIFICANT, ChaosFit, chaos_table, fit_chaos
-from analysis.report_page import AGREES, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic, compared
-from analysis.report_text import between, p_value, place, with_error
+from analysis.chaos import ChaosFit, chaos_table, fit_chaos
+from analysis.evidence import LEAST_N, SIGNIFICANT
+from analysis.report_page import Answer, Draft, Grid, Standing, Topic, compared
+from analysis.report_text import between, p_value, with_error
+from analysis.rows import name_of
+from analysis.stores import run_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: An exponent known no better than this is no answer, whatever its interval holds.
-WIDEST = 0.5
-
 
 def independence(tree: xr.DataTree, draft: Draft) -> None:
-    """Answer how fast the joint law of two queues becomes a product."""
+    """Answer how fast the joint law of two queues becomes a product.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two N that are large enough, or as `analysis.tagged.measure_chaos`.
+    """
     from analysis.chaos_figures import chaos_figure
     from analysis.tagged import measure_chaos
 
@@ -26,7 +31,7 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
         "The difference between the joint law of two queues' lengths and the product of their laws is "
         "estimated without bias, entry by entry, from all queues by exchangeability; its Frobenius norm "
         f"is fitted with a N^p (1 + b/N) at N ≥ {LEAST_N}. Expected is p = −1; with one choice and Poisson "
-        "arrivals queues that start empty are independent at every N."
+        "arrivals queues that start independently remain so at every N."
     )
     measured = measure_chaos(tree)
     fits = fit_chaos(measured)
@@ -35,12 +40,7 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
         raise ValueError(f"two N ≥ {LEAST_N} of four replicas or more are needed: add values of N")
     split = _split_at_random(tree)
     draft.answers += [_judged(row, row.d == 1 and split) for row in rows]
-    draft.shorten(
-        lambda answers: (
-            "Dependence falls like 1/N, or is not there, in "
-            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows."
-        )
-    )
+    draft.shorten("Dependence falls like 1/N, or is not there, in {agree} of {rows} rows.")
     draft.draw(
         "chaos",
         lambda: chaos_figure(measured, fits),
@@ -54,7 +54,7 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
               "p of independence", "replicas")  # fmt: skip
     cells = [
         (
-            place(row),
+            name_of(row),
             with_error(row.exponent, row.exponent_stderr),
             between(row.exponent_lo, row.exponent_hi),
             with_error(row.first, row.first_stderr),
@@ -69,28 +69,28 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
 
 
 def _split_at_random(tree: xr.DataTree) -> bool:
-    """Whether arrivals are Poisson and sample their queues: with d = 1 each queue then has its own."""
-    run = tomllib.loads(tree.attrs.get("spec", "")).get("run", {})
+    """Whether queues start independently and arrivals are Poisson and sampled: with d = 1 they stay so."""
+    run = run_of(tree) or {}
     rules = run.get("arrivals", "exponential"), run.get("routing", "sampled")
-    return rules == ("exponential", "sampled")
+    # Lengths in exact proportions make queues dependent from the first.
+    return rules == ("exponential", "sampled") and run.get("initial", "empty") in ("empty", "invariant")
 
 
 def _judged(row: ChaosFit, independent: bool) -> Answer:
-    """Take the verdict of the fit, unless its interval is too wide; `independent` tells what is expected."""
-    where, text = place(row), f"{row.verdict}."
+    """Take the verdict of the fit, with its standing; `independent` tells what is expected."""
+    where, text = name_of(row), f"{row.verdict}."
     if math.isnan(row.exponent):
         seen = row.p_zero <= SIGNIFICANT
         if not (seen or independent):
             text = f"no dependence is seen, which more replicas may show (p = {p_value(row.p_zero)})."
-        return Answer(text=text, standing=INCONCLUSIVE if seen or not independent else AGREES, part=where)
-    if (row.exponent_hi - row.exponent_lo) / 2 > WIDEST:
-        interval = between(row.exponent_lo, row.exponent_hi)
-        text = f"dependent; the interval of the exponent, {interval}, is too wide to tell 1/N."
-        return Answer(text=text, standing=INCONCLUSIVE, part=where)
-    if row.p_value < SIGNIFICANT:
-        return Answer(text=text, standing=MEASURED, part=where)
+        standing = Standing.INCONCLUSIVE if seen or not independent else Standing.AGREES
+        return Answer(text=text, standing=standing, part=where)
     ends = row.exponent_lo, row.exponent_hi
     standing = compared(row.exponent, row.exponent_stderr, ends, -1.0)
+    if standing == Standing.AGREES and row.too_wide:
+        standing = Standing.INCONCLUSIVE
+    elif row.p_value < SIGNIFICANT:
+        standing = Standing.MEASURED
     return Answer(text=text, standing=standing, part=where)
 
 

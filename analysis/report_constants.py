@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.report_page import (
-    AGREES,
-    DIFFERS,
-    INCONCLUSIVE,
-    LIMITLESS,
-    MEASURED,
-    Answer,
-    Draft,
-    Grid,
-    Topic,
-)
-from analysis.report_text import NONE, p_value, place, signed, with_error
+from analysis.evidence import FAR
+from analysis.report_page import Answer, Draft, Grid, Standing, Topic
+from analysis.report_text import NONE, p_value, signed, with_error
+from analysis.rows import name_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,14 +36,9 @@ def constants(tree: xr.DataTree, draft: Draft) -> None:
     part = _of_finite_variance(tree)
     fits = clt_constants(part)
     rows = [row for row in constant_table(fits) if row.n and math.isfinite(row.value)]
-    for where in dict.fromkeys(place(row) for row in rows):
-        draft.answers.append(_compared([row for row in rows if place(row) == where], where))
-    draft.shorten(
-        lambda answers: (
-            f"Constants are in the table, for {len(answers)} networks; exact ones agree in "
-            f"{sum(one.standing == AGREES for one in answers)}."
-        )
-    )
+    for where in dict.fromkeys(name_of(row) for row in rows):
+        draft.answers.append(_compared([row for row in rows if name_of(row) == where], where))
+    draft.shorten("Constants are in the table, for {rows} networks; exact ones agree in {agree}.")
     draft.draw(
         "constants",
         lambda: constants_figure(fits),
@@ -64,7 +51,7 @@ def constants(tree: xr.DataTree, draft: Draft) -> None:
     header = ("network, constant", "limit", "exact", "deviation in s.e.", "p of lack of fit", "replicas")
     cells = [
         (
-            f"{place(row)}, {_symbol(row.constant)}",
+            f"{name_of(row)}, {_symbol(row.constant)}",
             with_error(row.value, row.value_stderr),
             signed(row.exact, 4),
             NONE if math.isnan(row.z) else f"{row.z:+.1f}".replace("-", "−"),
@@ -82,18 +69,19 @@ def _compared(rows: list[ConstantFit], where: str) -> Answer:
     if not exact:
         mean = [_constant(row) for row in rows if row.constant in ("bias_X", "variance_X")]
         return Answer(text=f"{'; '.join(mean) or 'see the table'}; no exact limits are known.",
-                      standing=MEASURED, part=where)  # fmt: skip
+                      standing=Standing.MEASURED, part=where)  # fmt: skip
     worst = max(exact, key=lambda row: abs(row.z))
     errors = [row.value_stderr / abs(row.exact) for row in exact if row.exact]
     text = (
         f"of {len(exact)} exact limits the farthest, {_symbol(worst.constant)}, is {abs(worst.z):.1f} "
         f"standard errors off; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
     )
-    if abs(worst.z) > 4.0:
-        return Answer(text=f"{text}.", standing=DIFFERS, part=where)
+    if abs(worst.z) > FAR:
+        return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
     rough = float(np.median(errors)) > ROUGH
     ending = ", so that they test little." if rough else "."
-    return Answer(text=text + ending, standing=INCONCLUSIVE if rough else AGREES, part=where)
+    standing = Standing.INCONCLUSIVE if rough else Standing.AGREES
+    return Answer(text=text + ending, standing=standing, part=where)
 
 
 def _of_finite_variance(tree: xr.DataTree) -> xr.DataTree:
@@ -133,5 +121,4 @@ CONSTANTS = Topic(
     question="How large are bias and fluctuation?",
     answer=constants,
     needs=("invariant/S",),
-    cure=LIMITLESS,
 )

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from analysis.evidence import FAR
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
 from analysis.heavy_traffic_data import load_tree, starts_of
 from analysis.heavy_traffic_figures import heavy_traffic_figure
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
-from analysis.report_page import AGREES, DIFFERS, FAR, INCONCLUSIVE, MEASURED, Answer, Draft, Grid, Topic
+from analysis.report_page import Answer, Draft, Grid, Standing, Topic
 from analysis.report_text import NONE, p_value, scaled_place, signed, with_error
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def distances(tree: xr.DataTree, draft: Draft) -> None:
     fits = {name: fit_distance(tree, name) for name in DISTANCES}
     for fit in fits["W1"]:
         draft.answers.append(_distance(fit))
-    draft.shorten(lambda answers: f"Powers of m and N are in the table, for {len(answers)} limits.")
+    draft.shorten("Powers of m and N are in the table, for {rows} limits.")
     for k, fit in enumerate(fits["W1"][:_PICTURES]):
         row = (fit.b1, fit.b0, fit.ell, fit.G)
         draft.draw(
@@ -66,14 +67,14 @@ def _distance(fit: DistanceFit) -> Answer:
     if fit.in_N.points > 1:
         power = with_error(fit.in_N.exponent, fit.in_N.stderr)
         parts.append(f"{'like' if parts else 'W1 goes like'} N^({power}) at m = {fit.largest_m}")
-    joint = [one for one in fit.joint if one.rule == "squares"]
-    if joint:
-        (one,) = joint
+    if (one := fit.squares) is not None:
         parts.append(f"jointly like √(a²/m + b²/N) with a misfit of {100 * one.misfit:.0f} %")
     if not parts:
-        return Answer(text="one m and one N tell no power.", standing=INCONCLUSIVE, part=scaled_place(fit))
+        return Answer(
+            text="one m and one N tell no power.", standing=Standing.INCONCLUSIVE, part=scaled_place(fit)
+        )
     seen = any(abs(power.exponent) > NEAR * power.stderr for power in (fit.in_m, fit.in_N))
-    standing = MEASURED if seen else INCONCLUSIVE
+    standing = Standing.MEASURED if seen else Standing.INCONCLUSIVE
     return Answer(text=f"{', '.join(parts)}.", standing=standing, part=scaled_place(fit))
 
 
@@ -82,10 +83,8 @@ def _distance_cells(fit: DistanceFit, name: str) -> tuple[str, ...]:
         with_error(power.exponent, power.stderr) if power.points > 1 else NONE
         for power in (fit.in_m, fit.in_N)
     ]
-    joint = [one for one in fit.joint if one.rule == "squares"]
     fitted = (NONE, NONE, NONE)
-    if joint:
-        (one,) = joint
+    if (one := fit.squares) is not None:
         misfit = f"{100 * one.misfit:.0f} %"
         fitted = with_error(one.a, one.a_stderr), with_error(one.b, one.b_stderr), misfit
     return (f"{scaled_place(fit)}, {name} ({_NAMES[name]})", *powers, *fitted)
@@ -101,12 +100,7 @@ def means(tree: xr.DataTree, draft: Draft) -> None:
     fits = extrapolate_mean(tree)
     largest = {row: max(fit.N for fit in fits if _row(fit) == row) for row in map(_row, fits)}
     draft.answers += [_mean(fit) for fit in fits if largest[_row(fit)] == fit.N]
-    draft.shorten(
-        lambda answers: (
-            f"Means agree with the limit's in {sum(one.standing == AGREES for one in answers)} of "
-            f"{len(answers)} rows."
-        )
-    )
+    draft.shorten("Means agree with the limit's in {agree} of {rows} rows.")
     header = ("limit", "N", "scales m", "mean at m = ∞", "limit's mean", "deviation in s.e.",
               "p of lack of fit", "limit's mean at t = ∞")  # fmt: skip
     cells = [
@@ -124,16 +118,18 @@ def _row(fit: MeanFit | QueueLaw | TwoTimes | PairCovariance) -> tuple[float, fl
 
 
 def _mean(fit: MeanFit) -> Answer:
-    text = (
-        f"with N = {fit.N} the mean extrapolates to {with_error(fit.value, fit.stderr)}, "
-        f"{abs(fit.z):.1f} standard errors from the limit's {fit.limit:.4f}"
-    )
+    text = f"with N = {fit.N} the mean extrapolates to {with_error(fit.value, fit.stderr)}"
     where = scaled_place(fit)
+    if math.isnan(fit.z):
+        text = f"{text}, with no limit or no error to compare it by."
+        return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
+    text = f"{text}, {abs(fit.z):.1f} standard errors from the limit's {fit.limit:.4f}"
     if abs(fit.z) > FAR:
-        return Answer(text=f"{text}.", standing=DIFFERS, part=where)
+        return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
     if not fit.stderr < ROUGH * abs(fit.limit):
-        return Answer(text=f"{text}; the error is too large to test it.", standing=INCONCLUSIVE, part=where)
-    standing = AGREES if abs(fit.z) <= NEAR else INCONCLUSIVE
+        text = f"{text}; the error is too large to test it."
+        return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
+    standing = Standing.AGREES if abs(fit.z) <= NEAR else Standing.INCONCLUSIVE
     return Answer(text=f"{text}.", standing=standing, part=where)
 
 
@@ -148,11 +144,11 @@ def queues(tree: xr.DataTree, draft: Draft) -> None:
     laws = queue_laws(tree)
     for row in dict.fromkeys(map(_row, laws)):
         draft.answers.append(_law([law for law in laws if _row(law) == row]))
-    draft.shorten(lambda answers: f"Laws of single queues of {len(answers)} limits are in the table.")
+    draft.shorten("Laws of single queues of {rows} limits are in the table.")
     header = ("limit", "m", "N", "start", "distance", "of noise", "queues")
     cells = [
         (
-            scaled_place(law), str(law.m), str(law.N), _start(law), signed(law.distance), signed(law.noise),
+            scaled_place(law), str(law.m), str(law.N), law.start, signed(law.distance), signed(law.noise),
             str(law.n),
         )
         for law in laws
@@ -160,10 +156,6 @@ def queues(tree: xr.DataTree, draft: Draft) -> None:
     draft.grids.append(Grid(caption="Law of one queue at the last time.", header=header, rows=cells))
     if starts_of(load_tree(tree)).symmetric:
         draft.try_to("The joint law at two times", lambda: _two_times(tree, draft))
-
-
-def _start(law: QueueLaw) -> str:
-    return "drawn" if math.isnan(law.position) else f"{law.position:g}"
 
 
 def _law(laws: Sequence[QueueLaw]) -> Answer:
@@ -177,9 +169,9 @@ def _law(laws: Sequence[QueueLaw]) -> Answer:
         f"{worst.n} draws of the limit would be about {worst.noise:.3f} away"
     )
     near = worst.distance <= NEAR * worst.noise
-    standing = MEASURED
+    standing = Standing.MEASURED
     if near:
-        standing = AGREES if worst.noise <= ROUGH else INCONCLUSIVE
+        standing = Standing.AGREES if worst.noise <= ROUGH else Standing.INCONCLUSIVE
     ending = "" if near else "; at finite m a difference of order m^(−1/2) is expected"
     return Answer(text=f"{text}{ending}.", standing=standing, part=scaled_place(last[0]))
 
@@ -197,9 +189,9 @@ def _two_times(tree: xr.DataTree, draft: Draft) -> None:
     times = f"s = {rows[0].s:g}, t = {rows[0].t:g}" if rows else ""
     for place in dict.fromkeys(map(_row, rows)):
         one = max((row for row in rows if _row(row) == place), key=lambda row: (row.m, row.N))
-        standing = AGREES if abs(one.z) <= NEAR else DIFFERS if abs(one.z) > FAR else INCONCLUSIVE
-        if standing == AGREES and not one.stderr < ROUGH * one.limit:
-            standing = INCONCLUSIVE
+        standing = Standing.DIFFERS if abs(one.z) > FAR else Standing.INCONCLUSIVE
+        if abs(one.z) <= NEAR and one.stderr < ROUGH * one.limit:
+            standing = Standing.AGREES
         draft.say(
             f"at m = {one.m}, N = {one.N} the joint probability at {times} is "
             f"{with_error(one.share, one.stderr)}; the limit has {one.limit:.3f}.",
@@ -225,9 +217,9 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
             f"a covariance is seen (over four standard errors) in {len(seen)} of {len(members)} networks; "
             f"at N = {largest.N}, m = {largest.m} N times it is "
             f"{with_error(largest.scaled, largest.N * largest.stderr)}, the correlation "
-            f"{largest.correlation:.1e}".replace("e-0", "e−").replace("e-", "e−")
+            f"{signed(largest.correlation, 5)}"
         )
-        standing = MEASURED if 2 * len(seen) > len(members) else INCONCLUSIVE
+        standing = Standing.MEASURED if 2 * len(seen) > len(members) else Standing.INCONCLUSIVE
         draft.say(f"{text}.", standing, part=scaled_place(largest))
     header = ("limit", "m", "N", "N · covariance", "correlation", "replicas")
     cells = [
@@ -248,13 +240,11 @@ TOPICS = (
         question="Do single queues follow the limit process?",
         answer=queues,
         needs=("network/tagged",),
-        cure='set tagged, or leave out keep = "errors"',
     ),
     Topic(
         name="chaos",
         question="Do queues become independent?",
         answer=covariances,
         needs=("network/S",),
-        cure='leave out keep = "errors"',
     ),
 )

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from analysis.evidence import FAR
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-AGREES, DIFFERS, MEASURED, INCONCLUSIVE = "agrees", "differs", "measured", "inconclusive"
 
-#: How an answer stands to what was expected, and what that means.
+class Standing(StrEnum):
+    """How an answer stands to what was expected."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    MEASURED = "measured"
+    INCONCLUSIVE = "inconclusive"
+
+
+#: What each standing means.
 STANDINGS = {
-    AGREES: "what was expected lies within the error",
-    DIFFERS: "what was expected lies outside the error",
-    MEASURED: "nothing is expected; the number stands with its error",
-    INCONCLUSIVE: "the results do not decide",
+    Standing.AGREES: "what was expected lies within the error",
+    Standing.DIFFERS: "what was expected lies outside the error",
+    Standing.MEASURED: "nothing is expected; the number stands with its error",
+    Standing.INCONCLUSIVE: "the results do not decide",
 }
-#: How to have a limit to compare with.
-LIMITLESS = "route by a rule that has a limit"
 #: A question with more rows than this is answered by counts, and row by row in its table alone.
 MOST_ANSWERS = 8
-#: Standard errors from what was expected beyond which a result differs: 95 % intervals miss now and then.
-FAR = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A sentence with its standing, a key of `STANDINGS`; `part` is the row it is about, if one."""
+    """A sentence with its standing; `part` is the row it is about, if one."""
 
     text: str
-    standing: str
+    standing: Standing
     part: str = ""
 
 
@@ -73,19 +81,13 @@ class Section:
 class Topic:
     """A question and what answers it from results; that raises ValueError where they cannot.
 
-    It is asked of a sweep that stores all that it `needs`, as "group/variable"; else `cure` says how to ask.
+    It is asked of a sweep that stores all that it `needs`, of `analysis.stores.CURES`.
     """
 
     name: str
     question: str
     answer: Callable[[xr.DataTree, Draft], None]
     needs: Sequence[str] = ()
-    cure: str = ""
-
-    def is_asked(self, tree: xr.DataTree) -> bool:
-        """Whether the sweep stored what the question is about."""
-        pairs = (path.split("/") for path in self.needs)
-        return all(group in tree.children and name in tree[group].data_vars for group, name in pairs)
 
 
 @dataclass(kw_only=True)
@@ -98,7 +100,7 @@ class Draft:
     grids: list[Grid] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def say(self, text: str, standing: str, part: str = "") -> None:
+    def say(self, text: str, standing: Standing, part: str = "") -> None:
         """Add an answer."""
         self.answers.append(Answer(text=text, standing=standing, part=part))
 
@@ -118,29 +120,37 @@ class Draft:
         except ValueError as error:
             self.notes.append(f"{what} left out: {error}.")
 
-    def shorten(self, summary: Callable[[Sequence[Answer]], str]) -> None:
-        """Put counts in place of answers of rows if they are many; what differs is still named."""
-        if len(self.answers) <= MOST_ANSWERS:
+    def shorten(self, summary: str) -> None:
+        """Put counts in place of answers of rows if they are many; what differs is still named.
+
+        `summary` may hold {rows}, {agree} and {decided}: how many there are, agree, and are not inconclusive.
+        """
+        rows = len(self.answers)
+        if rows <= MOST_ANSWERS:
             return
-        counts = {key: sum(one.standing == key for one in self.answers) for key in STANDINGS}
-        standing = max((INCONCLUSIVE, AGREES, MEASURED), key=lambda key: counts[key])
-        odd = [one for one in self.answers if one.standing == DIFFERS]
-        self.answers = [Answer(text=summary(self.answers), standing=standing), *odd[:MOST_ANSWERS]]
+        counts = Counter(one.standing for one in self.answers)
+        standing = max(
+            (Standing.INCONCLUSIVE, Standing.AGREES, Standing.MEASURED), key=lambda one: counts[one]
+        )
+        agree, decided = counts[Standing.AGREES], rows - counts[Standing.INCONCLUSIVE]
+        text = summary.format(rows=rows, agree=agree, decided=decided)
+        odd = [one for one in self.answers if one.standing == Standing.DIFFERS]
+        self.answers = [Answer(text=text, standing=standing), *odd[:MOST_ANSWERS]]
         if len(odd) > MOST_ANSWERS:
             self.notes.append(f"{len(odd) - MOST_ANSWERS} more rows that differ are in the table alone.")
 
 
-def compared(value: float, stderr: float, interval: tuple[float, float], expected: float) -> str:
+def compared(value: float, stderr: float, interval: tuple[float, float], expected: float) -> Standing:
     """Return the standing of a fitted number to what was expected of it.
 
     Examples
     --------
-    >>> compared(-0.49, 0.01, (-0.51, -0.47), -0.5), compared(-0.47, 0.01, (-0.49, -0.45), -0.5)
-    ('agrees', 'inconclusive')
+    >>> print(compared(-0.49, 0.01, (-0.51, -0.47), -0.5), compared(-0.47, 0.01, (-0.49, -0.45), -0.5))
+    agrees inconclusive
     """
     if interval[0] <= expected <= interval[1]:
-        return AGREES
-    return DIFFERS if abs(value - expected) > FAR * stderr else INCONCLUSIVE
+        return Standing.AGREES
+    return Standing.DIFFERS if abs(value - expected) > FAR * stderr else Standing.INCONCLUSIVE
 
 
 def answered(topic: Topic, tree: xr.DataTree) -> Section:
@@ -151,10 +161,10 @@ def answered(topic: Topic, tree: xr.DataTree) -> Section:
     try:
         topic.answer(tree, draft)
     except (ValueError, OSError, AccuracyError) as error:  # OSError: a trace whose file is elsewhere
-        draft.say(f"Not to be told from these results: {error}.", INCONCLUSIVE)
+        draft.say(f"Not to be told from these results: {error}.", Standing.INCONCLUSIVE)
     return Section(name=topic.name, question=topic.question, **vars(draft))
 
 
 def undecided(sections: Iterable[Section]) -> list[tuple[Section, Answer]]:
     """Return the answers that are inconclusive, with their sections."""
-    return [(one, each) for one in sections for each in one.answers if each.standing == INCONCLUSIVE]
+    return [(one, each) for one in sections for each in one.answers if each.standing == Standing.INCONCLUSIVE]

@@ -66,7 +66,7 @@ def write_files(picture: Picture, number: int, folder: str | os.PathLike[str]) -
     """Write a picture as SVG and as a PNG of 1200 pixels, and return the files."""
     import matplotlib
 
-    from analysis.figures import save
+    from analysis.drawing import save
 
     stem = Path(folder) / f"figure-{number}-{picture.name}"
     with matplotlib.rc_context(_SVG):

@@ -14,6 +14,7 @@ import numpy as np
 
 from analysis.report_page import Grid
 from analysis.report_text import listed
+from analysis.stores import study_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,18 +48,8 @@ class Contents:
 
     @property
     def study(self) -> str:
-        """Study, told from the groups where results do not name it."""
-        named = self.tree.attrs.get("study")
-        if named is not None:
-            return str(named)
-        groups = self.tree.children
-        return (
-            "heavy-traffic"
-            if "diffusion" in groups
-            else "equilibrium"
-            if "equilibrium" in groups
-            else "transient"
-        )
+        """Study, told from the groups where results do not name it; empty where nothing tells."""
+        return study_of(self.tree) or ""
 
     @property
     def spec(self) -> str:

@@ -6,18 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from analysis.quantities import group_of
-from analysis.report_page import (
-    AGREES,
-    DIFFERS,
-    INCONCLUSIVE,
-    LIMITLESS,
-    MEASURED,
-    Answer,
-    Draft,
-    Grid,
-    Topic,
-)
-from analysis.report_text import NONE, place, signed
+from analysis.report_page import Answer, Draft, Grid, Standing, Topic
+from analysis.report_text import NONE, signed
+from analysis.rows import name_of
+from analysis.tail_theory import NAMES
+from analysis.tails import INCONCLUSIVE
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,12 +35,7 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
     fraction = _fraction(tree)
     rows = [row for row in tail_table(classify_tail(limit, fraction=fraction)) if row.depth]
     draft.answers += [_tail(row) for row in rows]
-    draft.shorten(
-        lambda answers: (
-            f"The regime is named in {sum(one.standing != INCONCLUSIVE for one in answers)} of "
-            f"{len(answers)} rows, as in the table."
-        )
-    )
+    draft.shorten("The regime is named in {decided} of {rows} rows, as in the table.")
     if len(rows) > _MOST:
         draft.notes.append(f"The figure would hold {len(rows)} tails, more than can be told apart.")
     else:
@@ -57,16 +45,16 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
             "The invariant S_ℓ against ℓ on axes that make a power law, a geometric and a double exponential "
             "tail a straight line; grey lines have the slope that theory predicts.",
             "Three plots of the invariant tails. "
-            + " ".join(f"{place(row)}: {_verdict(row)}" for row in rows),
+            + " ".join(f"{name_of(row)}: {_verdict(row)}" for row in rows),
         )
     header = ("network", "regime", "rate", "between", "theory", "levels seen")
     cells = [
         (
-            place(row),
-            row.regime.replace("_", " "),
+            name_of(row),
+            NAMES.get(row.regime, row.regime),
             signed(row.rate, 4),
             NONE if math.isnan(row.rate) else f"{row.rate_lo:.4g} … {row.rate_hi:.4g}",
-            f"{row.predicted_regime.replace('_', ' ')} {signed(row.predicted_rate, 4)}",
+            f"{NAMES.get(row.predicted_regime, row.predicted_regime)} {signed(row.predicted_rate, 4)}",
             str(row.depth),
         )
         for row in rows
@@ -75,16 +63,15 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
 
 
 def _tail(row: TailFit) -> Answer:
-    standing = {"agrees": AGREES, "disagrees": DIFFERS, "undecided": INCONCLUSIVE}.get(
-        row.agreement, MEASURED
-    )
+    known = {"agrees": Standing.AGREES, "disagrees": Standing.DIFFERS}
+    standing = known.get(row.agreement, Standing.MEASURED)
     if row.regime == INCONCLUSIVE:
-        standing = INCONCLUSIVE
-    return Answer(text=_verdict(row), standing=standing, part=place(row))
+        standing = Standing.INCONCLUSIVE
+    return Answer(text=_verdict(row), standing=standing, part=name_of(row))
 
 
 def _verdict(row: TailFit) -> str:
-    return f"{row.verdict.replace('_', ' ')}."
+    return f"{row.verdict}."
 
 
 def _fraction(tree: xr.DataTree) -> float:
@@ -99,5 +86,4 @@ TAILS = Topic(
     question="How does the tail of queue lengths decay?",
     answer=tails,
     needs=("invariant/S",),
-    cure=LIMITLESS,
 )

@@ -85,11 +85,6 @@ def clause(p: float) -> str:
     return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
 
 
-def place(row: Any) -> str:
-    """Name a network by its d, λ and G."""
-    return f"d = {row.d}, λ = {row.lam:g}, {row.G}"
-
-
 def scaled_place(row: Any) -> str:
     """Name a critical network by the parameters of its limit."""
     return f"b1 = {row.b1:g}, b0 = {row.b0:g}, ℓ = {row.ell}, {row.G}".replace("-", "−")

@@ -7,32 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from analysis.quantities import ROW, group_of
+from analysis.evidence import SIGNIFICANT
+from analysis.quantities import group_of
 from analysis.rates import RateFit, fit_rate, rate_table
 from analysis.report_chaos import CHAOS
-from analysis.report_page import (
-    AGREES,
-    DIFFERS,
-    INCONCLUSIVE,
-    LIMITLESS,
-    MEASURED,
-    Answer,
-    Draft,
-    Grid,
-    Topic,
-    compared,
-)
-from analysis.report_text import between, clause, listed, p_value, place, signed, with_error
+from analysis.report_page import Answer, Draft, Grid, Standing, Topic, compared
+from analysis.report_text import between, clause, listed, p_value, signed, with_error
+from analysis.rows import name_of, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: The exponent of a central limit theorem, and the nearest other that a study would care about.
-EXPECTED, OTHER = -0.5, -1 / 3
-#: A power law that does not fit at this level is no answer: a table has many rows.
-SIGNIFICANT = 0.01
+#: The exponent of a central limit theorem, and the nearest others that a study would care about.
+EXPECTED, OTHERS = -0.5, {-1 / 3: "−1/3", -2 / 3: "−2/3"}
 #: Distances of snapshots: name, symbol, and what it is.
 DISTANCES = {
     "d_S": ("d_𝕊", "the metric of the state space, lengths and ages of jobs in service together"),
@@ -52,11 +39,8 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
     for row in rows:
         draft.answers.append(_rate_answer(row))
     draft.shorten(
-        lambda answers: (
-            f"The 95 % interval of the exponent holds −1/2 and not −1/3 in "
-            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows; about one in "
-            "twenty would miss it by chance."
-        )
+        "The 95 % interval of the exponent holds −1/2, and neither −1/3 nor −2/3, in {agree} of {rows} rows; "
+        "about one in twenty would miss it by chance."
     )
     N = listed(group_of(tree, "network").N.values.tolist())
 
@@ -78,38 +62,43 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
 
 def _rate_answer(row: RateFit) -> Answer:
     """Judge one fitted exponent against −1/2."""
-    where = place(row)
+    where = name_of(row)
     if not row.n:
         return Answer(
-            text="too few N with two replicas or more for a fit.", standing=INCONCLUSIVE, part=where
+            text="too few N with two replicas or more for a fit.", standing=Standing.INCONCLUSIVE, part=where
         )
     number = f"S_sup falls like N^({with_error(row.exponent, row.exponent_stderr)})"
     interval = f"95 % {between(row.exponent_lo, row.exponent_hi)}"
     if row.p_value < SIGNIFICANT:
         text = f"no single power of N fits ({clause(row.p_value)}); forced, {number} ({interval})."
-        return Answer(text=text, standing=INCONCLUSIVE, part=where)
+        return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
     if row.exponent_lo <= EXPECTED <= row.exponent_hi:
-        if row.exponent_lo <= OTHER <= row.exponent_hi:
-            text = f"{number} ({interval}), too wide to tell −1/2 from −1/3."
-            return Answer(text=text, standing=INCONCLUSIVE, part=where)
-        return Answer(text=f"{number} ({interval}), which holds −1/2.", standing=AGREES, part=where)
+        if others := _others(row.exponent_lo, row.exponent_hi):
+            text = f"{number} ({interval}), too wide to tell −1/2 from {others}."
+            return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
+        return Answer(text=f"{number} ({interval}), which holds −1/2.", standing=Standing.AGREES, part=where)
     ends = row.exponent_lo, row.exponent_hi
     standing = compared(row.exponent, row.exponent_stderr, ends, EXPECTED)
     far = abs(row.exponent - EXPECTED) / row.exponent_stderr
     text = f"{number} ({interval}), which excludes −1/2, {far:.1f} standard errors away"
-    chance = "" if standing == DIFFERS else ": one row in twenty does so by chance"
+    chance = "" if standing == Standing.DIFFERS else ": one row in twenty does so by chance"
     return Answer(text=f"{text}{chance}.", standing=standing, part=where)
 
 
+def _others(low: float, high: float) -> str:
+    """Name the other exponents in an interval."""
+    return " and ".join(name for other, name in OTHERS.items() if low <= other <= high)
+
+
 def _exponents(rows: Sequence[RateFit]) -> str:
-    return "; ".join(f"{place(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
+    return "; ".join(f"{name_of(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
 
 
 def _rate_grid(caption: str, rows: Sequence[RateFit]) -> Grid:
     header = ("network", "exponent", "95 % interval", "constant", "p of lack of fit", "replicas")
     cells = [
         (
-            place(row),
+            name_of(row),
             with_error(row.exponent, row.exponent_stderr),
             between(row.exponent_lo, row.exponent_hi),
             with_error(row.constant, row.constant_stderr),
@@ -122,7 +111,13 @@ def _rate_grid(caption: str, rows: Sequence[RateFit]) -> Grid:
 
 
 def ages(tree: xr.DataTree, draft: Draft) -> None:
-    """Answer how fast ages of jobs in service approach their limit, in every distance that is stored."""
+    """Answer how fast ages of jobs in service approach their limit, in every distance that is stored.
+
+    Raises
+    ------
+    ValueError
+        No distance that can be fitted.
+    """
     network = group_of(tree, "network")
     stored = [name for name in DISTANCES if name in network]
     parts = "; ".join(f"{DISTANCES[name][0]} is {DISTANCES[name][1]}" for name in stored)
@@ -151,14 +146,14 @@ def _distance(tree: xr.DataTree, name: str, draft: Draft) -> None:
     fitted = [row for row in rows if row.n]
     low, high = min(fitted, key=lambda row: row.exponent), max(fitted, key=lambda row: row.exponent)
     spread = (
-        f"from {with_error(low.exponent, low.exponent_stderr)} ({place(low)}) "
-        f"to {with_error(high.exponent, high.exponent_stderr)} ({place(high)})"
+        f"from {with_error(low.exponent, low.exponent_stderr)} ({name_of(low)}) "
+        f"to {with_error(high.exponent, high.exponent_stderr)} ({name_of(high)})"
     )
     if len(fitted) == 1:
         spread = with_error(low.exponent, low.exponent_stderr)
     poor = sum(row.p_value < SIGNIFICANT for row in fitted)
     doubt = f"; no single power fits in {poor} of {len(fitted)} rows" if poor else ""
-    standing = INCONCLUSIVE if poor == len(fitted) else MEASURED
+    standing = Standing.INCONCLUSIVE if poor == len(fitted) else Standing.MEASURED
     draft.say(f"at {at} the exponent of N is {spread}{doubt}.", standing, part=symbol)
     if name == "d_S":
         draft.draw(
@@ -182,17 +177,13 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
     draft.method = (
         f"X is the number of jobs per server, at t = {moment:g}. Its mean square deviation from the limit is "
         "the square of its bias, the mean deviation, and its variance over replicas; each has its own power "
-        "of N. Expected are N^(−1/2) for the standard deviation and N^(−1) for the bias."
+        "of N. Expected, though no theorem says so for general service, are N^(−1/2) for the standard "
+        "deviation and N^(−1) for the bias."
     )
-    rows = _rows(found)
+    rows = [row for row in rows_of(found) if row.n.item()]
     for row in rows:
         draft.answers.append(_error_answer(row))
-    draft.shorten(
-        lambda answers: (
-            "Standard deviation and bias of X fall as expected in "
-            f"{sum(one.standing == AGREES for one in answers)} of {len(answers)} rows."
-        )
-    )
+    draft.shorten("Standard deviation and bias of X fall as expected in {agree} of {rows} rows.")
     draft.draw(
         "errors",
         lambda: errors_figure(found),
@@ -210,30 +201,24 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
     draft.grids.append(Grid(caption=caption, header=header, rows=[*map(_cells, rows)]))
 
 
-def _rows(found: xr.Dataset) -> list[xr.Dataset]:
-    shape = tuple(found.sizes[axis] for axis in ROW)
-    rows = [found.isel(dict(zip(ROW, index, strict=True))) for index in np.ndindex(shape)]
-    return [row for row in rows if row.n.item()]
-
-
 def _error_answer(row: xr.Dataset) -> Answer:
-    where = f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}"
+    where = name_of(row)
     numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
     sd = f"the standard deviation falls like N^({_pm(numbers, 'sd')})"
     ends = numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]
     standing = compared(numbers["sd_exponent"], numbers["sd_exponent_stderr"], ends, EXPECTED)
-    if standing == AGREES and ends[1] >= OTHER:
-        standing, sd = INCONCLUSIVE, f"{sd}, too rough to tell −1/2 from −1/3"
+    if standing == Standing.AGREES and (others := _others(*ends)):
+        standing, sd = Standing.INCONCLUSIVE, f"{sd}, too rough to tell −1/2 from {others}"
     if math.isnan(numbers["bias_exponent"]):
         text = f"{sd}; no bias is seen at any N ({clause(numbers['bias_p_zero'])})."
         return Answer(text=text, standing=standing, part=where)
     low, high = numbers["bias_exponent_lo"], numbers["bias_exponent_hi"]
     bias = f"the bias like N^({signed(numbers['bias_exponent'])}) (95 % {between(low, high, 2)})"
     of_bias = compared(numbers["bias_exponent"], numbers["bias_exponent_stderr"], (low, high), -1.0)
-    if DIFFERS in (standing, of_bias) or of_bias != AGREES:
-        standing = DIFFERS if DIFFERS in (standing, of_bias) else INCONCLUSIVE
+    if Standing.DIFFERS in (standing, of_bias) or of_bias != Standing.AGREES:
+        standing = Standing.DIFFERS if Standing.DIFFERS in (standing, of_bias) else Standing.INCONCLUSIVE
     elif not high - low < 1.0:
-        standing, bias = INCONCLUSIVE, f"{bias}, which tells little"
+        standing, bias = Standing.INCONCLUSIVE, f"{bias}, which tells little"
     return Answer(text=f"{sd}, {bias}.", standing=standing, part=where)
 
 
@@ -242,7 +227,7 @@ def _cells(row: xr.Dataset) -> tuple[str, ...]:
     largest = row.dropna("N", subset=["rms2"]).isel(N=-1)
     share = float(largest.bias2) / float(largest.rms2)
     return (
-        f"d = {row.d.item()}, λ = {row.lam.item():g}, {row.G.item()}",
+        name_of(row),
         _pm(numbers, "sd"),
         between(numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]),
         _pm(numbers, "bias") if math.isfinite(numbers["bias_exponent"]) else "not seen",
@@ -262,21 +247,18 @@ TOPICS = (
         question="How fast do queue lengths approach their limit?",
         answer=paths,
         needs=("network/S_sup",),
-        cure=LIMITLESS,
     ),
     Topic(
         name="ages",
         question="How fast do ages of jobs in service approach theirs?",
         answer=ages,
         needs=("network/d_S",),
-        cure=f"give snapshots in [run], and {LIMITLESS}",
     ),
     Topic(
         name="bias",
         question="Is the error bias or fluctuation?",
         answer=errors,
         needs=("network/X", "fluid/X"),
-        cure=f'leave out keep = "errors", and {LIMITLESS}',
     ),
-    replace(CHAOS, needs=("network/S",), cure='leave out keep = "errors"'),
+    replace(CHAOS, needs=("network/S",)),
 )

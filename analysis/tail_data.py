@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis.rows import ROW
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Means of replicas count as seen where they exceed this many standard errors.
 SEEN = 10.0
-#: Axes that name the parameters of a tail.
-ROW = ("d", "lam", "G")
 #: Variables a tail is read from, the first that is there, and groups of a store likewise.
 _VARIABLES, _GROUPS = ("log_S", "S_batch", "S"), ("invariant", "equilibrium")
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures import STYLES
-from analysis.tail_data import ROW, Tail, tail_at, tails_of
+from analysis.drawing import STYLES, dress
+from analysis.rows import ROW, name_of
+from analysis.tail_data import Tail, tail_at, tails_of
 from analysis.tail_sequences import Floats
 from analysis.tail_theory import REGIMES
 from analysis.tails import INCONCLUSIVE, TailFit, classify_tail, tail_table
@@ -119,7 +120,7 @@ def tail_figure(
         _dress(axes, panel, max(of_regime or [fit.depth for fit, _ in shown]))
     _legend(figure.add_subplot(grid[1, :]), shown, varying)
     fixed = [axis for axis in ROW if axis not in varying and getattr(shown[0][0], axis) is not None]
-    figure.suptitle(_name(shown[0][0], fixed), fontsize=11)
+    figure.suptitle(name_of(shown[0][0], fixed), fontsize=11)
     return figure
 
 
@@ -170,16 +171,14 @@ def _dress(axes: Axes, panel: _Panel, depth: int) -> None:
     if panel.regime != "double_exponential":
         low, _ = axes.get_ylim()
         axes.set_ylim(max(low, _LOWEST), 0.0)
-    axes.tick_params(which="both", labelsize=9)
-    axes.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
+    dress(axes, 9)
 
 
 def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequence[str]) -> None:
     """List the tails below the panels, with the rates found."""
     blank.axis("off")
     for (fit, _), (colour, marker, _) in zip(shown, STYLES, strict=False):
-        text = ": ".join(filter(None, (_name(fit, varying), _found(fit))))
+        text = ": ".join(filter(None, (name_of(fit, varying), _found(fit))))
         blank.plot(
             [],
             [],
@@ -193,11 +192,6 @@ def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequenc
     if any(panel.regime == fit.predicted_regime for panel in _PANELS for fit, _ in shown):
         blank.plot([], [], label="slope by theory", **_THEORY)
     blank.legend(loc="upper center", fontsize=9, frameon=False, borderaxespad=0.0, handlelength=3.2)
-
-
-def _name(fit: TailFit, axes: Sequence[str]) -> str:
-    words = {"d": f"d = {fit.d}", "lam": f"λ = {fit.lam}", "G": str(fit.G)}
-    return ", ".join(words[axis] for axis in axes)
 
 
 def _found(fit: TailFit) -> str:

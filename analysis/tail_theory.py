@@ -21,6 +21,13 @@ REGIMES = {
 }
 #: The regime, without a rate, of queues with a uniform stream and a law between power and exponential.
 BETWEEN = "between"
+#: Regimes in words.
+NAMES = {
+    "double_exponential": "double exponential",
+    "geometric": "geometric",
+    "power": "power law",
+    BETWEEN: "between geometric and power law",
+}
 
 #: Distance of β from d/(d−1) that is rounding.
 _ROUNDING = 1e-9
@@ -39,7 +46,7 @@ class TailPrediction:
     Examples
     --------
     >>> print(TailPrediction(regime="double_exponential", rate=2.0))
-    double_exponential with r = 2
+    double exponential with r = 2
     """
 
     regime: str
@@ -47,8 +54,8 @@ class TailPrediction:
 
     def __str__(self) -> str:
         if self.regime == BETWEEN:
-            return "between geometric and power law"
-        return f"{self.regime} with {REGIMES[self.regime][0]} = {self.rate:.6g}"
+            return NAMES[BETWEEN]
+        return f"{NAMES[self.regime]} with {REGIMES[self.regime][0]} = {self.rate:.6g}"
 
 
 def predict_tail(*, d: int, lam: float, G: str | Law, fraction: float = 1.0) -> TailPrediction:
@@ -89,9 +96,9 @@ def predict_tail(*, d: int, lam: float, G: str | Law, fraction: float = 1.0) -> 
     Examples
     --------
     >>> print(predict_tail(d=2, lam=0.7, G="lomax(beta=1.75)"))
-    power with γ = 3
+    power law with γ = 3
     >>> print(predict_tail(d=2, lam=0.7, G="lomax(beta=2.5)"))
-    double_exponential with r = 1.36603
+    double exponential with r = 1.36603
     >>> print(predict_tail(d=2, lam=0.7, G="exponential", fraction=0.5))
     geometric with ρ = 0.35
     """

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
-from analysis.rates import CONFIDENCE
-from analysis.tail_data import ROW, Tail, jackknife, tail_at, tails_of
+from analysis.evidence import CONFIDENCE
+from analysis.rows import ROW
+from analysis.tail_data import Tail, jackknife, tail_at, tails_of
 from analysis.tail_sequences import LEAST_LEVELS, POSSIBLE, Candidate, Floats, candidates
-from analysis.tail_theory import REGIMES, TailPrediction, predict_tail
+from analysis.tail_theory import NAMES, REGIMES, TailPrediction, predict_tail
 from sweep.laws import Law
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from analysis.tail_data import Source
 
 INCONCLUSIVE, UNKNOWN = "inconclusive", "unknown"
-_WORDS = {"double_exponential": "double exponential", "geometric": "geometric", "power": "power law"}
 _DESCRIBED = {
     "regime": "regime of the tail, or inconclusive",
     "rate": "r, ρ or γ of the regime: log 1/S_ℓ ~ r^ℓ, S_ℓ ~ ρ^ℓ or S_ℓ ~ ℓ^(−γ)",
@@ -237,7 +237,7 @@ def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None
     seen = f"on {depth} levels, down to S = {power_of_e(row['log_S_depth'])}"
     noise = f" of {row['n']} replicas" if row["n"] else ""
     answer = f"{theory}: {row['agreement']}" if prediction else ""
-    return f"{_WORDS[row['regime']]} with {symbol} = {rate} ({low} … {high}) {seen}{noise}{answer}"
+    return f"{NAMES[row['regime']]} with {symbol} = {rate} ({low} … {high}) {seen}{noise}{answer}"
 
 
 def _beyond(log_S: Floats, needed: int) -> str:

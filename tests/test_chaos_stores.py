@@ -42,13 +42,34 @@ def test_unresolved_rows_say_what_is_missing() -> None:
     two = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 5000, servers=(30, 60))))))
     assert two.verdict == "dependent, but two N tell no exponent with its correction: add values of N"
     assert not math.isnan(two.power)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_value", "verdict"),
+    [
+        (-1.10, -0.95, 0.5, "like 1/N: −1.100 … −0.950 contains −1"),
+        (-1.05, -0.56, 0.5, "like 1/N: −1.050 … −0.560 contains −1"),  # as wide as excludes −1/2 for sure
+        (
+            -1.05,
+            -0.52,
+            0.5,
+            "dependent, but too wide to tell 1/N: −1.050 … −0.520 contains −1 and more: add ",
+        ),
+        (-4.00, 0.00, 0.5, "dependent, but too wide to tell 1/N: −4.000 … 0.000 contains −1 and more: add "),
+        (-1.10, -0.95, 1e-4, "no rate to be told: −1.100 … −0.950 contains −1, but a/N + b/N² does not fit"),
+        (-0.90, -0.80, 1e-4, "not like 1/N: −0.900 … −0.800 excludes −1; a/N + b/N² does not fit"),
+        (-0.98, -0.80, 0.5, "perhaps not like 1/N: −0.980 … −0.800 excludes −1, as one row in twenty does"),
+    ],
+)
+def test_a_verdict_says_what_its_interval_can_tell(
+    low: float, high: float, p_value: float, verdict: str
+) -> None:
     values: dict[str, Any] = dict.fromkeys(FITTED, 0.0) | {
-        "exponent_lo": -0.9,
-        "exponent_hi": -0.8,
-        "p_value": 0.001,
-    }
-    wrong = ChaosFit(d=2, lam=0.9, G="exponential", p_zero=0.0, signal=9.0, n=100, **values)
-    assert wrong.verdict == "not like 1/N: −0.900 … −0.800 excludes −1; a/N + b/N² does not fit"
+        "exponent": (low + high) / 2, "exponent_stderr": (high - low) / 2 / 1.96, "exponent_lo": low,
+        "exponent_hi": high, "p_value": p_value,
+    }  # fmt: skip
+    fit = ChaosFit(d=2, lam=0.9, G="exponential", p_zero=0.0, signal=9.0, n=100, **values)
+    assert fit.verdict.startswith(verdict)
 
 
 def aged_tree() -> xr.DataTree:
@@ -162,7 +183,8 @@ def test_command_prints_a_table_of_80_columns_and_draws(
     assert "like 1/N: " in rest
     assert figure.stat().st_size > 10_000
     assert main([str(store), "--levels", "9"]) == 2
-    assert "analysis.chaos: levels must increase and be among 1, 2, 3, got [9]" in capsys.readouterr().err
+    text = f"analysis.chaos: {store}: levels must increase and be among 1, 2, 3, got [9]"
+    assert text in capsys.readouterr().err
 
 
 def test_picture_shows_every_row_with_its_rate() -> None:

@@ -235,6 +235,14 @@ def test_covariance_of_pairs_is_that_of_the_shared_mean() -> None:
     assert bound.correlation == pytest.approx(bound.covariance / 2.04, rel=0.05)
 
 
+def test_queues_that_are_all_alike_have_no_correlation() -> None:
+    alike = chaos_tree(0.0)
+    alike["network/S"][:], alike["network/X"][:] = 0.0, 0.0
+    (row,) = pair_covariances(alike)
+    assert (row.covariance, row.stderr) == (0.0, 0.0)
+    assert math.isnan(row.correlation)
+
+
 def test_chaos_needs_nearly_all_levels() -> None:
     with pytest.raises(
         ValueError, match=r"levels must hold nearly all queues .*, got 3: store about 8√m levels"
@@ -294,11 +302,33 @@ def test_command_prints_tables_and_draws(
     assert "W1: power of m (largest N), of N (largest m)" in out
     for words in ("extrapolated in 1/√m", "law of one queue", "at two times", "figure: "):
         assert words in out
-    assert "left out: tree must hold S for the covariance of pairs" in out
+    assert "left out (covariance of two queues): tree must hold S for the covariance of pairs" in out
     assert picture.read_bytes()[1:4] == b"PNG"
     assert main([str(path), "--time", "0.3"]) == 2
-    assert "analysis: t must be one of the stored times" in capsys.readouterr().err
-    assert main([str(tmp_path / "nowhere")]) == 2
+    text = f"analysis.heavy_traffic: {path}: t must be one of the stored times"
+    assert text in capsys.readouterr().err
+
+
+def test_command_says_once_why_tables_are_left_out_and_shows_no_number_that_is_none(
+    tree: xr.DataTree, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without tagged queues two tables have one reason; with equal shares there is no error to divide by."""
+    bare = xr.DataTree.from_dict(
+        {
+            "network": tree["network"].to_dataset().drop_vars("tagged"),
+            "diffusion": tree["diffusion"].to_dataset(),
+        }
+    )
+    bare.to_netcdf(tmp_path / "bare.nc")
+    assert main([str(tmp_path / "bare.nc")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("tree must hold tagged queues") == 1
+    assert "left out (law of one queue, one queue at two times): tree must hold tagged queues" in out
+    far = tree.copy(deep=True)
+    far["network/tagged"][:] = 100.0
+    far.to_netcdf(tmp_path / "far.nc")
+    assert main([str(tmp_path / "far.nc")]) == 0
+    assert "nan" not in capsys.readouterr().out
 
 
 def test_figure_has_four_panels(tree: xr.DataTree) -> None:

@@ -1,10 +1,9 @@
-"""The report: answers on data of known law, and the form of the page for every study, whole or partial."""
+"""The report: the form of the page for every study, whole or partial."""
 
 from __future__ import annotations
 
 import html
 import itertools
-import math
 import re
 import shutil
 import tomllib
@@ -12,37 +11,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import sweep
-from analysis.chaos import FITTED, ChaosFit
 from analysis.report import TOPICS, report
-from analysis.report_chaos import _judged
 from analysis.report_page import (
-    AGREES,
-    DIFFERS,
-    INCONCLUSIVE,
-    MEASURED,
-    MOST_ANSWERS,
     STANDINGS,
-    Answer,
-    Draft,
-    Topic,
-    answered,
-    undecided,
 )
 from analysis.report_pictures import images_of
 from analysis.report_store import contents_of
 from analysis.report_text import marked_up, with_error
-from sweep import schema
 from sweep.errors import StoreError
 from sweep.spec import parse_spec
+from tests.report_samples import synthetic
 
 STYLE = Path(__file__).parents[1] / "analysis" / "templates" / "style.css.html"
 ONE = {"lam": 0.8, "G": "exponential"}
@@ -176,61 +161,6 @@ def test_a_store_without_results_yet_is_reported_from_its_shards(
     assert contents_of(copy).state == contents_of(store).state
 
 
-def synthetic(power: float, sizes: tuple[int, ...] = (100, 1000, 10_000), spread: float = 0.1) -> xr.DataTree:
-    """Twelve replicas of N^power with lognormal noise, and what of the cells is done."""
-    rng = np.random.default_rng(3)
-    shape = (len(sizes), 1, 1, 1, 12)
-    values = np.array([N**power for N in sizes]).reshape(-1, 1, 1, 1, 1) * np.exp(
-        spread * rng.standard_normal(shape)
-    )
-    coordinates: dict[str, Any] = {
-        "N": sizes, "d": [2], "lam": [0.9], "G": ["exponential"], "replica": range(12)
-    }  # fmt: skip
-    axes = ("N", "d", "lam", "G")
-    cells = {
-        "status": np.array(["done", "pending", "failed"][: len(sizes)], dtype=object).reshape(shape[:4]),
-        "replicas": np.array([12, 0, 0][: len(sizes)]).reshape(shape[:4]),
-        "attempts": np.zeros(shape[:4], dtype=int),
-        "error": np.array(["", "", "<b>MemoryError</b>"][: len(sizes)], dtype=object).reshape(shape[:4]),
-    }
-    tree = xr.DataTree.from_dict(
-        {
-            "network": schema.dataset("network", {"S_sup": values}, coordinates, (*axes, "replica")),
-            "cells": schema.dataset("cells", cells, coordinates, axes),
-        }
-    )
-    tree.attrs = {"title": "Known law", "study": "transient"}
-    return tree
-
-
-def rate_of(tree: xr.DataTree) -> Answer:
-    (answer,) = answered(TOPICS["transient"][0], tree).answers
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("tree", "standing", "words"),
-    [
-        (synthetic(-0.5), AGREES, "which holds −1/2"),
-        (synthetic(-0.4), DIFFERS, "which excludes −1/2, "),  # the twin: a rate off by a fifth
-        (synthetic(-0.48), INCONCLUSIVE, "one row in twenty does so by chance"),
-        (synthetic(-0.45, (100, 200), 0.8), INCONCLUSIVE, "too wide to tell −1/2 from −1/3"),
-    ],
-)
-def test_a_rate_is_judged_as_its_interval_allows(tree: xr.DataTree, standing: str, words: str) -> None:
-    answer = rate_of(tree)
-    assert answer.standing == standing
-    assert words in answer.text
-
-
-def test_a_power_that_does_not_fit_is_inconclusive() -> None:
-    bent = synthetic(-0.5, spread=0.02)
-    bent["network/S_sup"] = bent["network/S_sup"] + 0.05  # levels off
-    answer = rate_of(bent)
-    assert answer.standing == INCONCLUSIVE
-    assert answer.text.startswith("no single power of N fits (p < 0.001)")
-
-
 def test_a_file_is_reported_with_what_failed_what_is_pending_and_what_it_cannot_tell(tmp_path: Path) -> None:
     synthetic(-0.5).to_netcdf(tmp_path / "mine.nc")
     page = report(tmp_path / "mine.nc")
@@ -257,30 +187,6 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
         report(tmp_path / "other.nc")
 
 
-def chaos(**given: Any) -> ChaosFit:
-    values = {**dict.fromkeys(FITTED, math.nan), "p_zero": 1e-9, "signal": 9.0, "n": 100}
-    return ChaosFit(d=2, lam=0.8, G="exponential", **(values | given))
-
-
-@pytest.mark.parametrize(
-    ("fit", "standing"),
-    [
-        (chaos(exponent=-1.02, exponent_stderr=0.04, exponent_lo=-1.1, exponent_hi=-0.94), AGREES),
-        (chaos(exponent=-0.7, exponent_stderr=0.05, exponent_lo=-0.8, exponent_hi=-0.6), DIFFERS),
-        (chaos(exponent=-2.0, exponent_lo=-4.0, exponent_hi=0.0), INCONCLUSIVE),  # holds −1, and says nothing
-        (chaos(exponent=-1.0, exponent_lo=-1.1, exponent_hi=-0.9, p_value=1e-4), MEASURED),
-        (chaos(p_zero=0.4), INCONCLUSIVE),  # dependence is to be expected, only not seen
-    ],
-)
-def test_an_interval_that_holds_everything_proves_nothing(fit: ChaosFit, standing: str) -> None:
-    assert _judged(fit, independent=False).standing == standing
-
-
-def test_independence_agrees_only_where_it_is_expected() -> None:
-    assert _judged(chaos(p_zero=0.4), independent=True).standing == AGREES
-    assert _judged(chaos(p_zero=1e-4), independent=True).standing == INCONCLUSIVE
-
-
 @pytest.mark.slow
 def test_what_a_sweep_does_not_store_is_not_asked(tmp_path: Path) -> None:
     run = {"horizon": 2.0, "warmup": 1.0, "batches": 1, "levels": 3, "replicas": 2, "routing": "shortest"}
@@ -291,30 +197,6 @@ def test_what_a_sweep_does_not_store_is_not_asked(tmp_path: Path) -> None:
     text = html.unescape(text_of(tmp_path / "store"))
     assert text.count("To ask it, route by a rule that has a limit.") == 3
     assert "How long do jobs stay?</h2>" in text
-
-
-def test_many_answers_become_counts_with_what_differs_by_name() -> None:
-    draft = Draft()
-    for k in range(MOST_ANSWERS + 1):
-        draft.say(f"row {k}", DIFFERS if k == 4 else AGREES)
-    draft.shorten(lambda answers: f"{len(answers)} rows")
-    assert [(one.text, one.standing) for one in draft.answers] == [("9 rows", AGREES), ("row 4", DIFFERS)]
-
-
-def test_what_cannot_be_drawn_or_told_is_said() -> None:
-    def fail() -> Any:
-        raise ValueError("too many series")
-
-    def answer(tree: xr.DataTree, draft: Draft) -> None:
-        draft.draw("name", fail, "caption", "words")
-        draft.try_to("A part", fail)
-        raise ValueError(f"{len(tree.children)} groups are too few")
-
-    section = answered(Topic(name="x", question="Why?", answer=answer), xr.DataTree())
-    assert list(section.notes) == ["Figure left out: too many series.", "A part left out: too many series."]
-    assert [one.text for _, one in undecided([section])] == [
-        "Not to be told from these results: 0 groups are too few."
-    ]
 
 
 def test_a_figure_of_one_part_has_no_panels_and_one_of_more_has_its_legend_as_well() -> None:

@@ -47,13 +47,13 @@ def test_no_root_exceeds_1_below_the_critical_exponent() -> None:
 @pytest.mark.parametrize(
     ("d", "law", "fraction", "text"),
     [
-        (2, "lomax(beta=1.5)", 1.0, "power with γ = 1"),
-        (2, "pareto(beta=1.75)", 1.0, "power with γ = 3"),
-        (2, "lomax(beta=1.5)", 0.9, "power with γ = 0.5"),
-        (1, "lomax(beta=2.5)", 1.0, "power with γ = 1.5"),
+        (2, "lomax(beta=1.5)", 1.0, "power law with γ = 1"),
+        (2, "pareto(beta=1.75)", 1.0, "power law with γ = 3"),
+        (2, "lomax(beta=1.5)", 0.9, "power law with γ = 0.5"),
+        (1, "lomax(beta=2.5)", 1.0, "power law with γ = 1.5"),
         (2, "exponential", 0.8, "geometric with ρ = 0.14"),
         (1, "exponential", 1.0, "geometric with ρ = 0.7"),
-        (3, "weibull(shape=0.5)", 1.0, "double_exponential with r = 3"),
+        (3, "weibull(shape=0.5)", 1.0, "double exponential with r = 3"),
         (2, "weibull(shape=0.5)", 0.5, "between geometric and power law"),
         (2, "lognormal(sigma=0.5)", 0.5, "between geometric and power law"),
     ],

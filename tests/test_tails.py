@@ -1,4 +1,4 @@
-"""Tails: published regimes and exponents, every depth, exact sequences, noise, twins, refusals, figures."""
+"""Tails: published regimes and exponents, every depth, noise, twins, refusals."""
 
 from __future__ import annotations
 
@@ -11,51 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 import sweep
 from analysis.tail_data import Tail, tail_at
-from analysis.tail_figures import tail_figure
-from analysis.tail_sequences import LEAST_LEVELS, Sequences, aitken, candidates
 from analysis.tail_theory import TailPrediction, predict_tail
-from analysis.tails import TailFit, classify_tail, judge, tail_table
-from sweep.cell import Limit
-from sweep.fluid.invariant import solve_invariant
-from sweep.laws import as_law
+from analysis.tails import classify_tail, judge, tail_table
+from tests.tail_samples import LAM, STATES, exponential_tail, fit_of, log_tail, over, replicas_of
 
 REFERENCE = Path(__file__).parent / "reference" / "tail_exponents_lomax.csv"
-LAM = 0.7
-Floats = NDArray[np.float64]
-
-#: (d, law, fraction, levels, regime by theory).
-STATES = (
-    (2, "lomax(beta=1.5)", 1.0, 400, "power"),
-    (2, "lomax(beta=1.75)", 1.0, 400, "power"),
-    (2, "lomax(beta=1.95)", 1.0, 200, "power"),
-    (2, "lomax(beta=2.0)", 1.0, 60, "geometric"),
-    (2, "pareto(beta=2.0)", 1.0, 40, "geometric"),
-    (2, "lomax(beta=2.05)", 1.0, 60, "double_exponential"),
-    (2, "lomax(beta=2.5)", 1.0, 18, "double_exponential"),
-    (2, "lomax(beta=3.5)", 1.0, 11, "double_exponential"),
-    (2, "exponential", 1.0, 12, "double_exponential"),
-    (2, "deterministic", 1.0, 12, "double_exponential"),
-    (2, "weibull(shape=0.5)", 1.0, 16, "double_exponential"),
-    (2, "lognormal(sigma=1.5)", 1.0, 22, "double_exponential"),
-    (2, "exponential", 0.5, 40, "geometric"),
-    (2, "deterministic", 0.5, 30, "geometric"),
-    (2, "lomax(beta=1.5)", 0.5, 400, "power"),
-    (2, "lomax(beta=2.5)", 0.5, 400, "power"),
-    (2, "lognormal(sigma=1.5)", 0.5, 100, "between"),
-    (2, "weibull(shape=0.5)", 0.5, 100, "between"),
-    (1, "exponential", 1.0, 40, "geometric"),
-    (3, "lomax(beta=1.25)", 1.0, 400, "power"),
-    (3, "lomax(beta=1.5)", 1.0, 40, "geometric"),
-    (3, "lomax(beta=1.75)", 1.0, 11, "double_exponential"),
-    (3, "exponential", 1.0, 10, "double_exponential"),
-)
 #: Too close to a boundary between regimes, or with none, to be told at these depths.
 UNTOLD = {
     (2, "lomax(beta=1.95)", 1.0),
@@ -64,40 +27,6 @@ UNTOLD = {
 }
 NAMES = [f"{law}-d{d}-p{p:g}" for d, law, p, *_ in STATES]
 each_state = pytest.mark.parametrize("state", STATES, ids=NAMES)
-
-
-_solved: dict[tuple[int, str, float, int], Floats] = {}
-
-
-def log_tail(d: int, law: str, fraction: float, levels: int) -> Floats:
-    """log S_ℓ of an invariant state at λ = 0.7, solved once."""
-    key = d, law, fraction, levels
-    if key not in _solved:
-        limit = Limit(d=d, lam=LAM, G=as_law(law), fraction=fraction)
-        _solved[key] = solve_invariant(limit, levels).log_S
-    return _solved[key]
-
-
-def fit_of(log_S: Floats, **parameters: object) -> TailFit:
-    """Classify one tail."""
-    (fit,) = tail_table(classify_tail(log_S, **parameters))  # type: ignore[arg-type]
-    return fit
-
-
-def exponential_tail(levels: int) -> Floats:
-    """log S_ℓ = (2^ℓ − 1) log λ, exact for exponential service and d = 2."""
-    return np.asarray(math.log(LAM) * (2.0 ** np.arange(1, levels + 1) - 1.0), dtype=np.float64)
-
-
-def replicas_of(log_S: Floats, N: int, count: int, seed: int = 20130614) -> xr.Dataset:
-    """Tails of `count` samples of N independent queues each."""
-    S = np.array([1.0, *np.exp(log_S), 0.0])
-    lengths = np.random.default_rng(seed).multinomial(N, -np.diff(S) / S[0], size=count)
-    tails = np.cumsum(lengths[:, ::-1], axis=1)[:, ::-1][:, 1:] / N
-    return xr.Dataset({"S": (("replica", "level"), tails)}, {"level": np.arange(1, log_S.size + 1)})
-
-
-# ---- invariant states -----------------------------------------------------------------------------------
 
 
 def published() -> Iterator[dict[str, str]]:
@@ -190,61 +119,6 @@ def test_a_single_level_says_only_how_many_are_needed() -> None:
     assert fit_of(np.array([-0.3])).verdict == "inconclusive on 1 levels: look as deep as level 5"
 
 
-# ---- sequences ------------------------------------------------------------------------------------------
-
-
-@given(st.floats(0.2, 8.0), st.floats(-0.4, 4.0))
-@settings(max_examples=30)
-def test_shifted_power_laws_give_their_exponent(gamma: float, shift: float) -> None:
-    steps = gamma / (np.arange(1.0, 400.0) + shift)
-    fit = fit_of(-np.cumsum(np.append(0.1, steps)))
-    assert fit.regime == "power"
-    assert fit.rate == pytest.approx(gamma, rel=1e-6)
-
-
-@given(st.floats(0.02, 0.98), st.integers(9, 50))
-@settings(max_examples=30)
-def test_exact_geometric_tails_give_their_ratio(rho: float, levels: int) -> None:
-    fit = fit_of(math.log(rho) * np.arange(1.0, levels + 1) - 0.1)
-    assert fit.regime == "geometric"
-    assert fit.rate == pytest.approx(rho, rel=1e-9)
-
-
-@given(st.floats(1.1, 6.0), st.floats(-0.5, 0.5))
-@settings(max_examples=30)
-def test_exact_double_exponentials_give_their_base(r: float, offset: float) -> None:
-    levels = np.arange(1.0, 9.0)
-    fit = fit_of(-(3.0 / (r - 1.0)) * r**levels - offset)
-    assert fit.regime == "double_exponential"
-    assert fit.rate == pytest.approx(r, rel=1e-9)
-    assert fit.rate_lo <= r <= fit.rate_hi
-
-
-def test_local_exponents_are_those_of_their_definitions() -> None:
-    found = Sequences.of(np.log([0.5, 0.25, 0.0625]))
-    assert found.ratio == pytest.approx([0.5, 0.25])
-    assert found.growth == pytest.approx([2.0])
-    assert found.power == pytest.approx([-2.0 * math.log(2.0)])
-    assert found.index == pytest.approx([math.log(2.0) / math.log(2.5 / 1.5)])
-
-
-def test_aitken_is_exact_for_geometric_errors_and_says_when_steps_do_not_shrink() -> None:
-    assert aitken(2.0 + 0.8, 2.0 + 0.4, 2.0 + 0.2) == pytest.approx((2.0, 0.2))
-    assert aitken(2.0 + 0.8, 2.0 - 0.4, 2.0 + 0.2) == pytest.approx((2.0, 0.6))
-    assert aitken(2.0, 2.0, 2.0) == (2.0, 0.0)
-    limit, error = aitken(1.0, 2.0, 3.0)
-    assert abs(limit - 3.0) < error
-
-
-def test_too_few_levels_have_no_candidates() -> None:
-    assert candidates(exponential_tail(4)) == ()
-    assert [one.regime for one in candidates(exponential_tail(9))] == ["double_exponential", "geometric"]
-    assert len(candidates(exponential_tail(LEAST_LEVELS["power"]))) == 3
-
-
-# ---- replicas -------------------------------------------------------------------------------------------
-
-
 @each_state
 def test_samples_of_a_million_queues_never_give_a_wrong_verdict(
     state: tuple[int, str, float, int, str],
@@ -317,14 +191,6 @@ def test_a_store_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (fit.regime, fit.agreement, fit.G) == ("double_exponential", "no prediction", None)
 
 
-# ---- refusals -------------------------------------------------------------------------------------------
-
-
-def over(*dims: str, name: str = "S", value: float = 0.5, **labels: list[object]) -> xr.Dataset:
-    """Data of two entries on each axis."""
-    return xr.Dataset({name: (dims, np.full((2,) * len(dims), value))}, labels)
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -372,38 +238,3 @@ def test_rows_need_one_value_of_every_other_axis_and_do_not_change() -> None:
         next(tail_table(fits))
     with pytest.raises(FrozenInstanceError):
         fit_of(exponential_tail(8)).rate = 3.0  # type: ignore[misc]
-
-
-# ---- figures --------------------------------------------------------------------------------------------
-
-
-def legend_of(axes: Axes) -> list[str]:
-    """Texts of a legend."""
-    legend = axes.get_legend()
-    assert legend is not None
-    return [text.get_text() for text in legend.get_texts()]
-
-
-def test_theory_lies_on_the_data_in_the_panel_of_its_regime() -> None:
-    figure = tail_figure(exponential_tail(10), d=2, lam=LAM, G="exponential")
-    power, geometric, double, legend = figure.axes
-    assert [len(axes.lines) for axes in (power, geometric, double)] == [2, 2, 3]
-    line = next(line for line in double.lines if line.get_linewidth() > 4.0)
-    levels, drawn = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-    # log 1/S_10 = 1023 log 1/λ at the last level, and slope log10 2.
-    deepest = math.log10(-1023 * math.log(LAM))
-    assert drawn == pytest.approx(deepest + (levels - 10) * math.log10(2), rel=1e-12)
-    assert legend_of(legend) == ["double exponential, r = 2.0000 ± 2e-09 (theory 2)", "slope by theory"]
-    assert figure.get_suptitle() == "d = 2, λ = 0.7, exponential"
-
-
-def test_noise_has_bars_and_shallow_tails_are_called_inconclusive() -> None:
-    figure = tail_figure(replicas_of(exponential_tail(4), 10**5, 8))
-    assert all(axes.containers for axes in figure.axes[:3])
-    assert legend_of(figure.axes[3]) == ["inconclusive on 4 levels"]
-
-
-def test_more_tails_than_styles_are_refused() -> None:
-    data = over("lam", "level", value=0.5, level=[1, 2], lam=[0.5, 0.7]).isel(lam=[0] * 8)
-    with pytest.raises(ValueError, match="source must hold 1 to 7 tails to draw, got 8: select some"):
-        tail_figure(data.assign_coords(lam=np.arange(8) / 10))

@@ -1,0 +1,141 @@
+"""Answers of the report: what an interval, a fit or a remainder may conclude, and no more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from analysis.chaos import FITTED, ChaosFit
+from analysis.report import TOPICS
+from analysis.report_chaos import _judged, _split_at_random
+from analysis.report_page import (
+    MOST_ANSWERS,
+    Answer,
+    Draft,
+    Standing,
+    Topic,
+    answered,
+    undecided,
+)
+from tests.report_samples import synthetic
+from tests.test_equilibrium_analysis import drawn, store
+
+
+def rate_of(tree: xr.DataTree) -> Answer:
+    (answer,) = answered(TOPICS["transient"][0], tree).answers
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("tree", "standing", "words"),
+    [
+        (synthetic(-0.5), Standing.AGREES, "which holds −1/2"),
+        (synthetic(-0.4), Standing.DIFFERS, "which excludes −1/2, "),  # the twin: a rate off by a fifth
+        (synthetic(-0.48), Standing.INCONCLUSIVE, "one row in twenty does so by chance"),
+        (synthetic(-0.45, (100, 200), 0.8), Standing.INCONCLUSIVE, "too wide to tell −1/2 from −1/3"),
+        (synthetic(-0.6, (100, 1000), 0.3), Standing.INCONCLUSIVE, "too wide to tell −1/2 from −2/3."),
+    ],
+)
+def test_a_rate_is_judged_as_its_interval_allows(tree: xr.DataTree, standing: str, words: str) -> None:
+    answer = rate_of(tree)
+    assert answer.standing == standing
+    assert words in answer.text
+
+
+def test_a_power_that_does_not_fit_is_inconclusive() -> None:
+    bent = synthetic(-0.5, spread=0.02)
+    bent["network/S_sup"] = bent["network/S_sup"] + 0.05  # levels off
+    answer = rate_of(bent)
+    assert answer.standing == Standing.INCONCLUSIVE
+    assert answer.text.startswith("no single power of N fits (p < 0.001)")
+
+
+def chaos(**given: Any) -> ChaosFit:
+    values = {**dict.fromkeys(FITTED, math.nan), "p_zero": 1e-9, "signal": 9.0, "n": 100}
+    return ChaosFit(d=2, lam=0.8, G="exponential", **(values | given))
+
+
+@pytest.mark.parametrize(
+    ("fit", "standing"),
+    [
+        (chaos(exponent=-1.02, exponent_stderr=0.04, exponent_lo=-1.1, exponent_hi=-0.94), Standing.AGREES),
+        # A half-width of .4 around −1 holds −2/3 and −4/3 as well.
+        (
+            chaos(exponent=-1.0, exponent_stderr=0.2, exponent_lo=-1.4, exponent_hi=-0.6),
+            Standing.INCONCLUSIVE,
+        ),
+        (chaos(exponent=-0.7, exponent_stderr=0.05, exponent_lo=-0.8, exponent_hi=-0.6), Standing.DIFFERS),
+        (
+            chaos(exponent=-2.0, exponent_lo=-4.0, exponent_hi=0.0),
+            Standing.INCONCLUSIVE,
+        ),  # holds −1, and says nothing
+        (chaos(exponent=-1.0, exponent_lo=-1.1, exponent_hi=-0.9, p_value=1e-4), Standing.MEASURED),
+        (chaos(p_zero=0.4), Standing.INCONCLUSIVE),  # dependence is to be expected, only not seen
+    ],
+)
+def test_an_interval_that_holds_everything_proves_nothing(fit: ChaosFit, standing: str) -> None:
+    assert _judged(fit, independent=False).standing == standing
+
+
+def test_queues_that_start_dependent_are_not_expected_to_be_independent() -> None:
+    def expected(run: str) -> bool:
+        tree = xr.DataTree()
+        tree.attrs["spec"] = f"[run]\n{run}"
+        return _split_at_random(tree)
+
+    assert expected("")
+    assert expected('initial = "invariant"')
+    assert not expected('initial = "lengths(2: 0.2)"')
+    assert not expected('arrivals = "erlang(k=2)"')
+    assert not expected('routing = "idle"')
+
+
+@pytest.mark.parametrize(
+    ("noise", "standing", "words"),
+    [
+        (0.002, Standing.AGREES, "at any level"),
+        (0.5, Standing.INCONCLUSIVE, "one of 10 % of S_2 is not ruled"),
+    ],
+)
+def test_what_is_left_in_equilibrium_must_be_small_to_be_nothing(
+    noise: float, standing: Standing, words: str
+) -> None:
+    limit = next(topic for topic in TOPICS["equilibrium"] if topic.name == "limit")
+    (answer,) = answered(limit, store(drawn(noise=noise))).answers
+    assert answer.standing == standing
+    assert words in answer.text
+
+
+def test_independence_agrees_only_where_it_is_expected() -> None:
+    assert _judged(chaos(p_zero=0.4), independent=True).standing == Standing.AGREES
+    assert _judged(chaos(p_zero=1e-4), independent=True).standing == Standing.INCONCLUSIVE
+
+
+def test_many_answers_become_counts_with_what_differs_by_name() -> None:
+    draft = Draft()
+    for k in range(MOST_ANSWERS + 1):
+        draft.say(f"row {k}", Standing.DIFFERS if k == 4 else Standing.AGREES)
+    draft.shorten("{agree} of {rows} rows, {decided} decided")
+    assert [(one.text, one.standing) for one in draft.answers] == [
+        ("8 of 9 rows, 9 decided", Standing.AGREES),
+        ("row 4", Standing.DIFFERS),
+    ]
+
+
+def test_what_cannot_be_drawn_or_told_is_said() -> None:
+    def fail() -> Any:
+        raise ValueError("too many series")
+
+    def answer(tree: xr.DataTree, draft: Draft) -> None:
+        draft.draw("name", fail, "caption", "words")
+        draft.try_to("A part", fail)
+        raise ValueError(f"{len(tree.children)} groups are too few")
+
+    section = answered(Topic(name="x", question="Why?", answer=answer), xr.DataTree())
+    assert list(section.notes) == ["Figure left out: too many series.", "A part left out: too many series."]
+    assert [one.text for _, one in undecided([section])] == [
+        "Not to be told from these results: 0 groups are too few."
+    ]
