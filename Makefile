@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 OUT := out
 
-.PHONY: install demo test check lock clean
+.PHONY: install demo test check coverage lock clean
 
 install: $(VENV)/.installed
 
@@ -26,6 +26,12 @@ check: install
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+coverage: install
+	$(VENV)/bin/coverage erase
+	$(VENV)/bin/coverage run -m pytest
+	$(VENV)/bin/coverage combine --quiet
+	$(VENV)/bin/coverage report
 
 lock:
 	$(VENV)/bin/uv pip compile --quiet --no-header --no-annotate --python-version 3.11 --extra dev pyproject.toml -o requirements.lock

@@ -1,0 +1,204 @@
+"""What README and the cookbook show is what happens: their commands, their Python, their tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sweep.spec import parse_spec, read_spec
+from tests.job_head import Head
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+EQUILIBRIUM = """
+name = "equilibrium"
+study = "equilibrium"
+seed = 1
+grid = { N = [10, 20, 40, 80], d = [2], lam = [0.5], G = ["exponential"] }
+run = { horizon = 40.0, warmup = 10.0, batches = 30, levels = 4, replicas = 8 }
+"""
+HEAVY = """
+name = "heavy"
+study = "heavy-traffic"
+seed = 1
+grid = { N = [50, 100], m = [16, 64], b1 = [-2.0], b0 = [1.0], ell = [2], G = ["exponential"] }
+run = { horizon = 1.0, times = 3, levels = 80, replicas = 8 }
+"""
+
+Shell = Callable[[str], str]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Every command of the console blocks, with the lines it is said to print."""
+    found: list[tuple[str, list[str]]] = []
+    for line in "".join(blocks(text, "console")).splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:].split("  #")[0].strip(), []))
+        else:
+            found[-1][1].append(line.strip())
+    return found
+
+
+def starting(text: str, *words: str) -> list[tuple[str, list[str]]]:
+    return [(command, shown) for command, shown in commands(text) if command.startswith(words)]
+
+
+def timeless(text: str) -> str:
+    return re.sub(r" in [\d.]+ s\b", " in some seconds", text)
+
+
+def check(shell: Shell, wanted: list[tuple[str, list[str]]]) -> None:
+    assert wanted
+    for command, shown in wanted:
+        printed = timeless(shell(command))
+        for line in shown:
+            assert timeless(line) in printed, f"{command} printed\n{printed}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the reader is: the project's root with nothing made yet."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shell(folder: Path) -> Shell:
+    """Runs a command as a reader would who has activated the environment; it must succeed."""
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**inherited, "PATH": places, "MPLBACKEND": "agg", "COLUMNS": "100"}
+
+    def shell(command: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return shell
+
+
+@pytest.fixture(scope="module")
+def demo(shell: Shell) -> str:
+    """What `make demo` prints, and its store."""
+    rule = (ROOT / "Makefile").read_text().split("\ndemo: install\n")[1].split("\n\n")[0]
+    lines = rule.replace("$(VENV)/bin/", "").replace("$(OUT)", "out").splitlines()
+    return "".join(shell(line.strip()) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def mine(folder: Path, shell: Shell) -> Path:
+    """The cookbook's own sweep, after its first recipe."""
+    for text in blocks(COOKBOOK, "toml"):
+        (folder / text.split()[1]).write_text(text)
+    check(shell, starting(COOKBOOK.split("## The same")[0], "sweep", "python"))
+    return folder / "mine.toml"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Head]:
+    with Head() as head:
+        yield head
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_readme_shows(demo: str) -> None:
+    [(_, shown)] = starting(README, "make demo")
+    assert len(shown) == 9
+    for line in shown[1:]:
+        assert line in demo
+    assert timeless(shown[0]) in timeless(demo)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("demo")
+def test_commands_on_one_machine(folder: Path, shell: Shell) -> None:
+    shutil.copytree(
+        folder / "out" / "quickstart", folder / "out" / "again"
+    )  # the sweep resumes, with nothing to do
+    wanted = [one for one in starting(README, "sweep") if "--address" not in one[0]]
+    assert len(wanted) == 6
+    check(shell, [(command.replace("out/mine", "out/again"), shown) for command, shown in wanted])
+    assert (folder / "mine.nc").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mine")
+def test_commands_of_the_analysis(folder: Path, shell: Shell) -> None:
+    for name, text in {"equilibrium": EQUILIBRIUM, "heavy": HEAVY}.items():
+        (folder / f"{name}.toml").write_text(text)
+        shell(f"sweep run {name}.toml --store out/{name} --engine serial")
+    stores = {"fluctuations": "equilibrium", "equilibrium": "equilibrium", "heavy_traffic": "heavy"}
+    wanted = starting(README, "python -m analysis")
+    assert len(wanted) == 5
+    for command, _ in wanted:
+        module = command.split()[2].rpartition(".")[2]
+        assert shell(command.replace("STORE", f"out/{stores.get(module, 'mine')}")).strip()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mine")
+def test_commands_on_a_cluster(folder: Path, shell: Shell, cluster: Head) -> None:
+    def there(text: str) -> str:
+        addressed = text.replace("http://127.0.0.1:8265", cluster.address)
+        addressed = addressed.replace("http://HEAD:8265", cluster.address)
+        return addressed.replace(" spec.toml", " mine.toml").replace("/data/mine", "'~/stores/mine'")
+
+    for text, count in ((COOKBOOK, 5), (README, 3)):
+        wanted = [one for one in starting(text, "sweep") if "--address" in one[0]]
+        assert len(wanted) == count
+        check(shell, [(there(command), shown) for command, shown in wanted])
+    assert (folder / "out" / "fetched" / "results.nc").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mine")
+def test_recipes_after_the_first(shell: Shell) -> None:
+    later = COOKBOOK.split("## Grow a store")[1]
+    check(shell, commands(later))
+    [code] = blocks(later, "python")
+    assert "['cells', 'fluid', 'network']" in shell(f"python - <<'END'\n{code}\nEND")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("demo")
+def test_python_of_readme(shell: Shell) -> None:
+    code = "\n".join(blocks(README, "python"))
+    assert code.count("sweep.") >= 5
+    shell(f"python -W error - <<'END'\n{code}\nEND")
+
+
+def test_the_spec_shown_is_the_one_of_the_demo() -> None:
+    [text] = blocks(README, "toml")
+    assert parse_spec(tomllib.loads(text)) == read_spec(ROOT / "examples" / "quickstart.toml")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_good_spec(path: Path) -> None:
+    assert read_spec(path).cells()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_points_to_is_there(page: str) -> None:
+    file = ROOT / page
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
+    for target in targets:
+        if not target.startswith("http"):
+            assert (file.parent / target).exists(), target
