@@ -1,4 +1,4 @@
-"""Shows how far a run is: a bar on a terminal or in a notebook, lines elsewhere, JSON for programs."""
+"""Shows how far a run is: a bar on a terminal, a line in a notebook, lines elsewhere, JSON for programs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ Show = Callable[["Progress"], None]
 
 
 @contextmanager
-def show_bar(console: Console | None = None) -> Iterator[Show]:
-    """Show a live bar on a terminal or in a notebook, and a line every few seconds elsewhere."""
+def show_bar(console: Console) -> Iterator[Show]:
+    """Show a live bar on a terminal, and a line every few seconds elsewhere."""
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
-    console = console or Console(highlight=False, markup=False)
-    live = console.is_terminal or console.is_jupyter
+    live = console.is_terminal
     bars = Bars(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -51,12 +50,20 @@ def show_bar(console: Console | None = None) -> Iterator[Show]:
         yield show
 
 
+@contextmanager
+def show_cell() -> Iterator[Show]:
+    """Show a line below a notebook's cell, written anew after every task."""
+    from IPython.display import display
+
+    line = display({"text/plain": ""}, raw=True, display_id=True)
+    yield lambda state: line.update({"text/plain": sentence(state)}, raw=True)
+
+
 def shown_by(progress: Show | None) -> AbstractContextManager[Show]:
-    """Return how progress is shown: as given, else by a bar in a notebook and not at all elsewhere."""
+    """Return how progress is shown: as given, else by a line in a notebook and not at all elsewhere."""
     if progress is not None:
         return nullcontext(progress)
-    console = Console(highlight=False, markup=False)
-    return show_bar(console) if console.is_jupyter else nullcontext(lambda state: None)
+    return show_cell() if Console().is_jupyter else nullcontext(lambda state: None)
 
 
 @contextmanager
@@ -78,7 +85,7 @@ def sentence(state: Progress) -> str:
         detail = f"starting workers; {state.limits_done}/{state.limits_total} limits solved"
     else:
         detail = f"{state.replicas_done}/{state.replicas_total} replicas  {state.rate:.1f}/s"
-    if state.seconds_left is not None:
+    if state.seconds_left:
         detail += f"  {duration(state.seconds_left)} left"
     if state.failed:
         detail += f"  {state.failed} failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -13,7 +14,7 @@ from analysis.notebooks.execute import FOLDER, NAMES, executed, text_of
 FINDINGS = {
     "convergence": ("agrees with −1/2", "lack of fit p"),
     "tails": ("power law with γ", "geometric with ρ", "double exponential with r", "inconclusive"),
-    "chaos": ("no dependence is seen", "too wide to call it 1/N"),
+    "chaos": ("no dependence is seen", "too wide to tell 1/N"),
     "heavy_traffic": ("at m = ∞, limit 0.6112", "misfit"),
 }
 
@@ -28,6 +29,8 @@ def test_a_notebook_runs_without_a_warning_and_finds_what_it_says(name: str, tmp
     fresh = executed(name, tmp_path)
     outputs = [output for cell in fresh.cells for output in cell.get("outputs", ())]
     assert not [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"]
+    assert "Warning" not in text_of(fresh)
+    assert re.search(r"\d+/\d+ replicas  [\d.]+/s", text_of(fresh))
     for finding in FINDINGS[name]:
         assert finding in text_of(fresh)
     assert (tmp_path / "out" / name / "results.nc").exists()

@@ -1,9 +1,6 @@
-"""Progress is shown where someone looks: a bar in a notebook, nothing in a script."""
-
-import io
+"""Progress is shown where someone looks: a line in a notebook, nothing in a script."""
 
 import pytest
-from rich.console import Console
 
 from sweep import progress
 from sweep.driver import Progress
@@ -31,15 +28,30 @@ def test_a_script_is_shown_nothing_and_a_given_function_is_used(capsys):
     assert seen == [STATE]
 
 
-def test_a_notebook_is_shown_a_bar(monkeypatch):
-    written = io.StringIO()
-    console = Console(file=written, force_terminal=True, width=80)
-    console.is_jupyter = True
-    monkeypatch.setattr(progress, "Console", lambda **options: console)
-    monkeypatch.setattr("rich.live.Live.refresh", lambda live: console.file.write(str(live.get_renderable())))
+class Line:
+    """What is shown below a cell, as `IPython.display.display` returns it."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, data, **options):
+        assert options == {"raw": True, "display_id": True}
+        self.shown.append(data)
+        return self
+
+    def update(self, data, raw):
+        assert raw
+        self.shown.append(data)
+
+
+def test_a_notebook_is_shown_one_line_that_changes(monkeypatch):
+    line = Line()
+    monkeypatch.setattr("IPython.display.display", line.display)
+    monkeypatch.setattr("rich.console.Console.is_jupyter", True, raising=False)
+    monkeypatch.setattr(progress.Console, "__init__", lambda console: None)
     with progress.shown_by(None) as show:
         show(STATE)
-    assert written.getvalue()
+    assert line.shown == [{"text/plain": ""}, {"text/plain": progress.sentence(STATE)}]
 
 
 @pytest.mark.parametrize(
