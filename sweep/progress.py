@@ -55,7 +55,7 @@ def show_cell() -> Iterator[Show]:
     """Show a line below a notebook's cell, written anew after every task."""
     from IPython.display import display
 
-    line = display({"text/plain": ""}, raw=True, display_id=True)
+    line = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
     yield lambda state: line.update({"text/plain": sentence(state)}, raw=True)
 
 
