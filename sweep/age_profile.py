@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arguments import numbers, shown
 from sweep.initial import Initial
 from sweep.laws import Law
 
@@ -37,9 +38,9 @@ class AgeProfile(Initial):
 
     Raises
     ------
-    ValueError
-        Ages that do not increase, arrays that do not fit, masses that are negative, increase with the level,
-        or exceed 1.
+    TypeError, ValueError
+        What is no sequence of numbers; ages that do not increase, arrays that do not fit, masses that are
+        negative, increase with the level, or exceed 1.
 
     Examples
     --------
@@ -56,9 +57,9 @@ class AgeProfile(Initial):
 
     def __post_init__(self) -> None:
         # Arrays are welcome, and become tuples: states are values.
-        object.__setattr__(self, "ages", tuple(float(age) for age in self.ages))
-        object.__setattr__(self, "cdf", tuple(tuple(float(x) for x in row) for row in self.cdf))
-        atoms = tuple((float(age), tuple(float(x) for x in masses)) for age, masses in self.atoms)
+        object.__setattr__(self, "ages", _row("ages", self.ages))
+        object.__setattr__(self, "cdf", tuple(_row("a cdf", row) for row in _each("a cdf", self.cdf)))
+        atoms = tuple(_atom(pair) for pair in _each("atoms", self.atoms))
         object.__setattr__(self, "atoms", atoms)
         for name, ages in (("ages", self.ages), ("ages of atoms", tuple(age for age, _ in atoms))):
             if not all(0.0 <= age < math.inf for age in ages) or any(a >= b for a, b in pairwise(ages)):
@@ -118,7 +119,13 @@ class AgeProfile(Initial):
         return any(age == 0.0 and max(masses) > 0.0 for age, masses in self.atoms)
 
     def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
-        """Raise: masses are not whole numbers of servers."""
+        """Refuse: masses are not whole numbers of servers.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
         raise ValueError(
             f"initial must be a state of whole servers, got {self}: only the limit starts from it; "
             "give arrays (lengths, ages) by server"
@@ -135,3 +142,30 @@ class AgeProfile(Initial):
         for level in range(min(levels, self.longest)):
             tails[level] = math.fsum([*self.masses[level].tolist(), *self.atom_masses[level].tolist()])
         return tails
+
+
+def _each(name: str, values: Any) -> list[Any]:
+    """Return the entries of a sequence."""
+    if not isinstance(values, (list, tuple)) and getattr(values, "ndim", 0) == 0:
+        raise TypeError(f"initial must have {name} by level, got {shown(values)}: give sequences of numbers")
+    return list(values)
+
+
+def _row(name: str, values: Any) -> tuple[float, ...]:
+    """Return numbers as a tuple."""
+    try:
+        array = numbers(name, values)
+    except ValueError:
+        raise ValueError(f"initial must have {name} of numbers, got {shown(values)}") from None
+    if array.ndim != 1:
+        raise ValueError(f"initial must have {name} in a row, got {shown(values)}")
+    return tuple(array.tolist())
+
+
+def _atom(pair: Any) -> tuple[float, tuple[float, ...]]:
+    """Return the age and the masses of an atom."""
+    parts = _each("atoms", pair)
+    if len(parts) != 2:
+        raise ValueError(f"initial must have atoms that are pairs of an age and masses, got {shown(pair)}")
+    (age,), masses = _row("ages of atoms", [parts[0]]), _row("masses of atoms", parts[1])
+    return age, masses

@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import check_text, numbers, real, shown
 from sweep.delayed import Delayed, parse_delayed
 from sweep.laws import Law, as_law
 from sweep.laws.frozen import FrozenDistribution
@@ -21,6 +22,8 @@ from sweep.laws.parameters import NUMBER, canonical_number, number_text
 
 Floats = NDArray[np.float64]
 _FORM = re.compile(r"\s*profile\s*\((?P<inner>.*)\)\s*\Z", re.DOTALL)
+#: Steps of a profile, all periods counted, that a path may follow.
+_MOST_STEPS = 10**6
 _CURE = 'write "profile(0: 1, 2: 1.5, 4: 0.5)" or "profile(0: 1.5, 5: 0.5, period=10)"'
 
 
@@ -34,8 +37,11 @@ class Profile:
 
     Raises
     ------
+    TypeError
+        A period that is no number.
     ValueError
-        Times that do not increase from 0, factors below 0 or all 0, a period not after the last step.
+        Steps that are no pairs of numbers; times that do not increase from 0, factors below 0 or all 0, a
+        period not after the last step.
 
     Examples
     --------
@@ -52,21 +58,23 @@ class Profile:
     period: float = math.inf
 
     def __post_init__(self) -> None:
-        steps = [(canonical_number(float(t)), canonical_number(float(factor))) for t, factor in self.steps]
-        times, period = [t for t, _ in steps], canonical_number(float(self.period))
+        steps = _steps(self.steps)
+        times, period = [t for t, _ in steps], canonical_number(real("period", self.period))
         if not times or times[0] != 0.0:
             raise ValueError(
-                f"arrivals must have a profile that starts at time 0, got {self.steps!r}: {_CURE}"
+                f"arrivals must have a profile that starts at time 0, got {shown(self.steps)}: {_CURE}"
             )
         if any(not before < after < math.inf for before, after in pairwise(times)):
-            raise ValueError(f"arrivals must have a profile of increasing times, got {times!r}: {_CURE}")
+            raise ValueError(f"arrivals must have a profile of increasing times, got {shown(times)}: {_CURE}")
         for _, factor in steps:
             if not 0.0 <= factor < math.inf:
                 raise ValueError(
                     f"arrivals must have a profile of finite factors ≥ 0, got {factor!r}: {_CURE}"
                 )
         if all(factor == 0.0 for _, factor in steps):
-            raise ValueError(f"arrivals must have a profile that is not 0 throughout, got {self.steps!r}")
+            raise ValueError(
+                f"arrivals must have a profile that is not 0 throughout, got {shown(self.steps)}"
+            )
         if not period > times[-1]:
             raise ValueError(
                 f"arrivals must have a period after the last step, got {self.period!r} "
@@ -101,7 +109,13 @@ class Profile:
         return tuple(sums)
 
     def rate(self, times: ArrayLike) -> Floats:
-        """Return profile(t) at times ≥ 0 of any shape."""
+        """Return profile(t) at times ≥ 0 of any shape.
+
+        Raises
+        ------
+        ValueError
+            A time that is no number ≥ 0, or infinite where the profile repeats (so for the next two).
+        """
         return self._each(times, lambda t: self.steps[self._place(self._split(t)[1])][1])
 
     def integral(self, times: ArrayLike) -> Floats:
@@ -116,7 +130,17 @@ class Profile:
         return self._each(integrals, self._inverse)
 
     def breakpoints(self, horizon: float) -> tuple[float, ...]:
-        """Return the times in (0, horizon) at which the rate jumps."""
+        """Return the times in (0, horizon) at which the rate jumps.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A horizon that is no finite number, or up to which there are more than a million.
+        """
+        horizon = real("horizon", horizon)
+        if not math.isfinite(horizon):
+            raise ValueError(f"horizon must be finite, got {horizon:g}")
+        check_periods(self, horizon)
         times = [t for t, _ in self.steps]
         if self.period == math.inf:
             return tuple(t for t in times if 0.0 < t < horizon)
@@ -158,11 +182,11 @@ class Profile:
         return before + start + (y - self._sums[place]) / factor
 
     def _each(self, values: ArrayLike, function: Callable[[float], float]) -> Floats:
-        given = np.asarray(values, dtype=np.float64)
-        if not np.all(given >= 0.0):
-            raise ValueError(
-                f"times of a profile must be at least 0, got {float(given[~(given >= 0.0)].flat[0])!r}"
-            )
+        given = numbers("times of a profile", values)
+        refused = given[~((given >= 0.0) & ((given < math.inf) | (self.period == math.inf)))]
+        if refused.size:
+            rule = "finite where it repeats" if refused.flat[0] > 0.0 else "at least 0"
+            raise ValueError(f"times of a profile must be {rule}, got {float(refused.flat[0])!r}")
         results = np.fromiter(map(function, given.ravel().tolist()), dtype=np.float64, count=given.size)
         return results.reshape(given.shape)
 
@@ -172,12 +196,14 @@ def parse_profile(text: str, field: str = "arrivals") -> Profile:
 
     Raises
     ------
+    TypeError
+        Not text.
     ValueError
         Text of another form, or a profile that is impossible.
     """
-    form = _FORM.match(text)
+    form = _FORM.match(check_text(field, text, _CURE))
     if form is None:
-        raise ValueError(f"{field} must be a profile, got {text!r}: {_CURE}")
+        raise ValueError(f"{field} must be a profile, got {shown(text)}: {_CURE}")
     steps: list[tuple[float, float]] = []
     period = math.inf
     for part in form["inner"].split(","):
@@ -185,14 +211,42 @@ def parse_profile(text: str, field: str = "arrivals") -> Profile:
         if sign and name.strip() == "period" and NUMBER.fullmatch(value.strip()) and period == math.inf:
             period = float(value)
             continue
-        numbers: Sequence[str] = [number.strip() for number in part.split(":")]
-        if len(numbers) != 2 or not all(NUMBER.fullmatch(number) for number in numbers):
-            raise ValueError(f"{field} must list time: factor, got {part.strip()!r} in {text!r}: {_CURE}")
-        steps.append((float(numbers[0]), float(numbers[1])))
+        pair: Sequence[str] = [number.strip() for number in part.split(":")]
+        if len(pair) != 2 or not all(NUMBER.fullmatch(number) for number in pair):
+            raise ValueError(
+                f"{field} must list time: factor, got {shown(part.strip())} in {shown(text)}: {_CURE}"
+            )
+        steps.append((float(pair[0]), float(pair[1])))
     try:
         return Profile(tuple(steps), period)
     except ValueError as error:
         raise ValueError(str(error).replace("arrivals", field, 1)) from None
+
+
+def _steps(steps: object) -> list[tuple[float, float]]:
+    """Return pairs of canonical numbers."""
+    table = numbers("arrivals", steps, _CURE)  # type: ignore[arg-type]
+    if table.shape != (0,) and table.shape[1:] != (2,):
+        raise ValueError(f"arrivals must have a profile of pairs (time, factor), got {shown(steps)}: {_CURE}")
+    return [(canonical_number(t), canonical_number(factor)) for t, factor in table.tolist()]
+
+
+def check_periods(arrivals: Law | Delayed | Profile, horizon: float) -> None:
+    """Refuse a profile that repeats more than a million steps up to the horizon.
+
+    Raises
+    ------
+    ValueError
+        So short a period, or so late a horizon.
+    """
+    if not isinstance(arrivals, Profile):
+        return
+    steps = horizon / arrivals.period * len(arrivals.steps)
+    if steps > _MOST_STEPS:
+        raise ValueError(
+            f"arrivals must have at most {_MOST_STEPS} steps up to the last time {horizon:g}, "
+            f"got {arrivals}, which has {steps:.1e}: take a longer period"
+        )
 
 
 def as_arrivals(

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import canonical as canonical
+from sweep.arguments import check_count as check_count
+from sweep.arguments import check_switch, real, shown
 from sweep.arrivals import Profile, as_arrivals
 from sweep.delayed import Delayed
 from sweep.explicit import Explicit
@@ -24,31 +27,7 @@ _EMPTY = Lengths()
 _USUAL = {"routing": "sampled", "method": "servers"}
 #: Largest N (server indices come from 32-bit words), d and λ.
 MOST_SERVERS, MOST_CHOICES, MOST_RATE = 2**32 - 1, 10**6, 1e6
-
-
-def canonical(value: float) -> float:
-    """Round to 12 significant digits, so that 0.3 and 3 × 0.1 are one grid point."""
-    return float(f"{float(value):.12g}")
-
-
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return `value` as an int if it is a whole number between `least` and `most`.
-
-    Raises
-    ------
-    TypeError
-        Not a whole number (booleans are not numbers here).
-    ValueError
-        Below `least` or above `most`.
-    """
-    whole = not isinstance(value, bool) and (isinstance(value, int) or hasattr(value, "__index__"))
-    if not whole and not (isinstance(value, float) and value.is_integer()):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value!r}")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, got {_short(value)}")
-    return int(value)
+_MOST_SERVERS_COST = "so many servers take 86 GB already"
 
 
 def check_rate(value: Any) -> float:
@@ -61,11 +40,11 @@ def check_rate(value: Any) -> float:
     ValueError
         Not positive, or not finite.
     """
-    rate = _number("lam", value)
+    rate = canonical(real("lam", value))
     if not 0.0 < rate < math.inf:
-        raise ValueError(f"lam must be positive and finite, got {value!r}")
+        raise ValueError(f"lam must be positive and finite, got {shown(value)}")
     if rate > MOST_RATE:
-        raise ValueError(f"lam must be at most {MOST_RATE:g}, got {value!r}")
+        raise ValueError(f"lam must be at most {MOST_RATE:g}, got {shown(value)}")
     return rate
 
 
@@ -79,30 +58,20 @@ def check_fraction(value: Any) -> float:
     ValueError
         Outside [0, 1].
     """
-    fraction = _number("fraction", value)
+    fraction = canonical(real("fraction", value))
     if not 0.0 <= fraction <= 1.0:
-        raise ValueError(f"fraction must lie in [0, 1], got {value!r}")
+        raise ValueError(f"fraction must lie in [0, 1], got {shown(value)}")
     return fraction
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    try:
-        return canonical(float(value))
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that float64 can hold, got {_short(value)}") from None
-
-
-def _short(value: Any) -> str:
-    """Text of a number that may have hundreds of digits."""
-    text = str(value)
-    return text if len(text) <= 24 else f"a number of {len(text)} digits"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
     """Parameters of the hydrodynamic limit: d choices, arrival rate λ per server, service law G.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter of the wrong type or outside its range.
 
     Examples
     --------
@@ -173,6 +142,11 @@ class Cell(Limit):
     `routing` names a rule of `sweep.routing.ROUTING`. `method` is "servers" or "lumped"; given as "auto" it
     becomes one of them.
 
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter of the wrong type or outside its range, or two that do not go together.
+
     Examples
     --------
     >>> cell = Cell(N=100, d=2, lam=0.9, G="exponential")
@@ -206,9 +180,9 @@ class Cell(Limit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "N", check_count("N", self.N, most=MOST_SERVERS))
-        if not isinstance(self.replacement, bool):
-            raise TypeError(f"replacement must be true or false, got {self.replacement!r}")
+        servers = check_count("N", self.N, most=MOST_SERVERS, cost=_MOST_SERVERS_COST)
+        object.__setattr__(self, "N", servers)
+        object.__setattr__(self, "replacement", check_switch("replacement", self.replacement))
         if not self.replacement and self.d > self.N:
             raise ValueError(f"d must be at most N without replacement, got d = {self.d} with N = {self.N}")
         if isinstance(self.arrivals, Delayed):

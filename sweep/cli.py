@@ -12,11 +12,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from sweep import __version__, remote_cli
+from sweep.engines.termination import INTERRUPTED, Termination
 from sweep.errors import EngineError, LockError, MismatchError, SpecError, StoreError
 from sweep.progress import print_json, show_bar, show_json
 from sweep.tables import NAMED, err, out, print_summary, selected, show_plan, size_text
 
-DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, SOME_FAILED, BAD_INPUT, TROUBLE = 0, 1, 2, 3
 
 app = typer.Typer(
     name="sweep",
@@ -37,7 +38,7 @@ StoreDir = Annotated[Path, typer.Argument(help="The store's directory.", show_de
 
 
 def main() -> NoReturn:
-    """Run the command; exit 0 done, 1 some cells failed, 2 bad input, 3 trouble, 130 interrupted."""
+    """Run the command; exit 0 done, 1 some failed, 2 bad input, 3 trouble, 130 Ctrl-C, 143 SIGTERM."""
     for stream in (sys.stdout, sys.stderr):  # a λ must not end a run on a terminal of another encoding
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -96,7 +97,7 @@ def run(
     again += f" --workers {workers}" if workers else ""
     again += f" --address {shlex.quote(address)}" if address else ""
     again += "".join(f" --only {shlex.quote(part)}" for part in only or [])
-    with show_json() if as_json else show_bar(err) as show:
+    with show_json() if as_json else show_bar(err) as show, Termination() as termination:
         try:
             summary = run_sweep(
                 spec,
@@ -110,8 +111,9 @@ def run(
                 mix_numbers=mix_numbers,
             )
         except KeyboardInterrupt:
-            err.print(f"\ninterrupted; what was finished is stored. Resume with:\n  {again}", soft_wrap=True)
-            raise
+            how = "terminated" if termination.asked else "interrupted"
+            err.print(f"\n{how}; what was finished is stored. Resume with:\n  {again}", soft_wrap=True)
+            raise typer.Exit(termination.code) from None
     print_summary(summary, as_json)
     if summary.failures:
         raise typer.Exit(SOME_FAILED)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import final
 
+from sweep.arguments import check_text, real, shown
 from sweep.laws import Law, as_law
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
 
@@ -33,6 +34,8 @@ class Delayed:
 
     Raises
     ------
+    TypeError
+        No law, or an age that is no number.
     ValueError
         An age below 0 or not finite.
 
@@ -49,11 +52,13 @@ class Delayed:
     age: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.law, Law):
+            raise TypeError(f"law must be a law of `sweep.laws`, got {shown(self.law)}: {_CURE}")
         if self.age is None:
             return
-        age = canonical_number(float(self.age))
+        age = canonical_number(real("age", self.age))
         if not 0.0 <= age < math.inf:
-            raise ValueError(f"arrivals must have a finite age ≥ 0, got {self.age!r}: {_CURE}")
+            raise ValueError(f"arrivals must have a finite age ≥ 0, got {shown(self.age)}: {_CURE}")
         object.__setattr__(self, "age", age)
 
     def __str__(self) -> str:
@@ -83,19 +88,23 @@ def parse_delayed(text: str, field: str = "arrivals") -> Law | Delayed:
 
     Raises
     ------
+    TypeError
+        Not text.
     ValueError
         Text of another form, or a law or age that is impossible.
     """
-    form = _FORM.match(text)
+    form = _FORM.match(check_text(field, text, _CURE))
     if form is None:
-        raise ValueError(f"{field} must be a renewal process, got {text!r}: {_CURE}")
+        raise ValueError(f"{field} must be a renewal process, got {shown(text)}: {_CURE}")
     law, age = as_law(form["law"], field), form["age"]
     if age is None:
         return law
     if age == "stationary":
         return Delayed(law)
     if not NUMBER.fullmatch(age):
-        raise ValueError(f"{field} must have an age that is a number or stationary, got {age!r}: {_CURE}")
+        raise ValueError(
+            f"{field} must have an age that is a number or stationary, got {shown(age)}: {_CURE}"
+        )
     try:
         delayed = Delayed(law, float(age))
     except ValueError as error:

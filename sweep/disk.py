@@ -17,7 +17,13 @@ TEMPORARY = ".tmp-"
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system or netCDF says of a full or forbidden disk into a StoreError."""
+    """Turn what the operating system or netCDF says of a full or forbidden disk into one sentence.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be written.
+    """
     try:
         yield
     except (OSError, RuntimeError) as error:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arguments import check_path, check_switch, shown
 from sweep.cube import consolidate
 from sweep.engines import make_engine
 from sweep.errors import MismatchError, StoreError
@@ -104,7 +106,7 @@ def run(
     address
         Of a running Ray cluster; by default a Ray of its own is started on this machine.
     progress
-        Called after every task; by default a bar in a notebook, and nothing elsewhere.
+        Called after every task; by default a line in a notebook, and nothing elsewhere.
     only
         Values to keep to, or one, by axis of the grid: cells elsewhere stay as they are.
     fail_fast
@@ -123,7 +125,15 @@ def run(
         The spec has faults; all are listed and nothing is computed.
     StoreError, LockError, EngineError
         The store or the engine cannot be used.
+    TypeError
+        Another argument of the wrong type.
     """
+    store = check_path("store", store)
+    fail_fast, mix_numbers = check_switch("fail_fast", fail_fast), check_switch("mix_numbers", mix_numbers)
+    if not isinstance(only, (Mapping, NoneType)):
+        raise TypeError(f'only must map axes to values, like {{"N": [100]}}, got {shown(only)}')
+    if not (progress is None or callable(progress)):
+        raise TypeError(f"progress must be a function of one argument, got {shown(progress)}")
     spec, text = _checked(spec)
     if (Path(store) / FRAME_FILE).exists():
         spec = spec.settled(Store.open(store, mixing=True).frame)
@@ -156,7 +166,7 @@ def plan_for(
         return make_plan(spec, workers=workers, only=only)
     return make_plan(
         spec,
-        stored_replicas=store.index(spec.REPLICA_KIND).keys(),
+        stored_replicas=store.index(spec.REPLICA_KIND),
         stored_limits={key for key, _ in store.index(spec.LIMIT_KIND)},
         workers=workers,
         only=only,
@@ -234,6 +244,7 @@ class _Driver:
                 self._refresh()
         except KeyboardInterrupt:
             outcomes.close()
+            self.store.reindex()
             consolidate(self.store, self.layout())
             raise
 

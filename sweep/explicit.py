@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import numbers, shown
 from sweep.initial import LONGEST, Initial
 from sweep.laws import Law
 
@@ -117,9 +118,9 @@ class Explicit(Initial):
 
 def _numbers(name: str, values: Any) -> Floats:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"initial must have {name} that are numbers, got {values!r}: {_CURE}") from None
+        array = numbers(name, values)
+    except ValueError:
+        raise ValueError(f"initial must have {name} that are numbers, got {shown(values)}: {_CURE}") from None
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"initial must have a row of {name}, got shape {array.shape}: {_CURE}")
     return array

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import check_count
+from sweep.arguments import check_count, check_memory, real, row
 
 Floats = NDArray[np.float64]
 #: Cells of the default age grid.
 _AGES = 64
+#: Most levels to output: queues at time 0 are not longer.
+MOST_LEVELS = 10**7
+#: Bytes of what is counted and returned at a time and level, at the peak.
+_TABLE_BYTES = 48
 
 
 def check_times(times: ArrayLike) -> Floats:
@@ -34,12 +38,15 @@ def check_snapshots(snapshots: ArrayLike, horizon: float) -> Floats:
     ValueError
         Not strictly increasing in [0, horizon].
     """
-    if np.size(snapshots) == 0:
-        return np.empty(0)
-    values = _increasing("snapshots", snapshots, "[2.0, 10.0]")
-    if values[-1] > horizon:
+    example = "[2.0, 10.0]"
+    given = row("snapshots", snapshots, f"write {example}", rule="an increasing sequence")
+    if given.size == 0:
+        return given
+    values = _increasing("snapshots", given, example)
+    last = real("horizon", horizon)
+    if not values[-1] <= last:
         raise ValueError(
-            f"snapshots must not be later than the last stored time {horizon:g}, got {values[-1]:g}"
+            f"snapshots must not be later than the last stored time {last:g}, got {values[-1]:g}"
         )
     return values
 
@@ -54,10 +61,11 @@ def check_ages(ages: ArrayLike | None, snapshots: Floats) -> Floats:
     """
     if ages is None:
         return default_ages(snapshots)
-    values = np.atleast_1d(np.asarray(ages, dtype=np.float64))
+    example = "[0.0, 0.5, 1.0, 2.0]"
+    values = row("ages", ages, f"write {example}", rule="an increasing sequence")
     if values.size and values[-1] == math.inf:
         values = values[:-1]
-    finite = _increasing("ages", values, "[0.0, 0.5, 1.0, 2.0]")
+    finite = _increasing("ages", values, example)
     return np.append(finite, math.inf)
 
 
@@ -77,26 +85,45 @@ def check_levels(levels: Any) -> int | None:
     Raises
     ------
     TypeError, ValueError
-        Not a whole number ≥ 1.
+        Not a whole number from 1 to ten million.
     """
-    return None if levels is None else check_count("levels", levels)
+    if levels is None:
+        return None
+    cost = "a level takes some 50 bytes at every time, and queues are hardly ever longer than a thousand"
+    return check_count("levels", levels, most=MOST_LEVELS, cost=cost)
+
+
+def check_tables(levels: int | None, times: int, snapshots: int, ages: int) -> None:
+    """Refuse tables of an output that do not fit into memory.
+
+    Parameters
+    ----------
+    levels
+        Number of levels, None for automatic.
+    times, snapshots, ages
+        Sizes of the other grids.
+
+    Raises
+    ------
+    ValueError
+        The tables by time and level, or by snapshot, level and age, are too large.
+    """
+    if levels is not None:
+        size = float(_TABLE_BYTES * levels) * (times + snapshots * ages)
+        check_memory("levels", levels, size, "take fewer levels, times or ages")
 
 
 def _increasing(name: str, values: ArrayLike, example: str) -> Floats:
-    if np.ndim(values) != 1:
-        raise ValueError(f"{name} must be an increasing sequence, got {values!r}: write {example}")
-    try:
-        if any(isinstance(value, (bool, str)) for value in np.asarray(values, dtype=object)):
-            raise TypeError
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, got {values!r}: write {example}") from None
+    cure = f"write {example}"
+    array = row(name, values, cure, rule="an increasing sequence")
     if array.size == 0:
-        raise ValueError(f"{name} must not be empty: write {example}")
-    for index, value in enumerate(array.tolist()):
+        raise ValueError(f"{name} must not be empty, got []: {cure}")
+    refused = ~((array >= 0.0) & (array < math.inf))
+    refused[1:] |= array[1:] <= array[:-1]
+    if refused.any():
+        index = int(np.argmax(refused))
+        value = float(array[index])
         if not 0.0 <= value < math.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value:g} at position {index}")
-        if index and value <= array[index - 1]:
-            before = array[index - 1]
-            raise ValueError(f"{name} must increase, got {value:g} after {before:g}: write {example}")
+        raise ValueError(f"{name} must increase, got {value:g} after {float(array[index - 1]):g}: {cure}")
     return array

@@ -6,11 +6,13 @@ import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arguments import check_count, check_switch, check_text, real, row, shown
 from sweep.laws import Law
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
 
@@ -93,6 +95,12 @@ class Lengths(Initial):
     `shares` holds (length, proportion) with length ≥ 1 increasing and proportions > 0; the rest is empty.
     `ages` is "fresh" for jobs of age 0, or "equilibrium" for independent ages of density Ḡ.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Shares that are no pairs of a length and a proportion, lengths that do not increase, are below 1 or
+        above ten million, proportions that are not positive or sum to more than 1; other ages.
+
     Examples
     --------
     >>> initial = parse_initial("lengths(3: 0.5, 2: 0.25)")
@@ -108,12 +116,17 @@ class Lengths(Initial):
     ages: str = "fresh"
 
     def __post_init__(self) -> None:
-        if self.ages not in AGES:
-            raise ValueError(f"initial must have ages {' or '.join(AGES)}, got {self.ages!r}")
+        if not isinstance(self.ages, str) or self.ages not in AGES:
+            raise ValueError(f"initial must have ages {' or '.join(AGES)}, got {shown(self.ages)}")
+        object.__setattr__(self, "shares", _pairs(self.shares))
         if not self.shares:  # no job, no age
             object.__setattr__(self, "ages", "fresh")
         elif self.longest > LONGEST:
-            raise ValueError(f"initial must have lengths of at most {LONGEST}, got {self.longest}")
+            raise ValueError(f"initial must have lengths of at most {LONGEST}, got {shown(self.longest)}")
+        if any(not before < after for (before, _), (after, _) in pairwise(self.shares)):
+            raise ValueError(f"initial must have lengths that increase, got {shown(self.shares)}")
+        if sum(share for _, share in self.shares) > 1.0 + 1e-9:
+            raise ValueError(f"initial must have proportions that sum to at most 1, got {shown(self.shares)}")
 
     def __str__(self) -> str:
         if not self.shares:
@@ -213,12 +226,12 @@ class Scaled(Initial):
         from sweep.diffusion.start import as_start
 
         if not isinstance(self.start, str):
-            raise TypeError(f"initial must have a start that is text, got {self.start!r}")
-        if not isinstance(self.exchangeable, bool):
-            raise TypeError(f"exchangeable must be true or false, got {self.exchangeable!r}")
-        m, fixed = canonical_number(float(self.m)), tuple(canonical_number(float(x)) for x in self.fixed)
+            raise TypeError(f"initial must have a start that is text, got {shown(self.start)}")
+        object.__setattr__(self, "exchangeable", check_switch("exchangeable", self.exchangeable))
+        m, given = canonical_number(real("m", self.m)), row("fixed", self.fixed, "write [1.5, 2]")
+        fixed = tuple(canonical_number(x) for x in given.tolist())
         if not 1.0 <= m < math.inf:
-            raise ValueError(f"initial must have a scale m of at least 1, got {self.m!r}")
+            raise ValueError(f"initial must have a scale m of at least 1, got {shown(self.m)}")
         for x in fixed:
             if not 0.0 <= x * math.sqrt(m) <= LONGEST:
                 raise ValueError(
@@ -255,10 +268,12 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
 
     Raises
     ------
+    TypeError
+        Not text.
     ValueError
         Text of another form, a repeated length, or proportions outside [0, 1] in sum or alone.
     """
-    text = text.strip()
+    text = check_text(field, text, _CURE).strip()
     if text == "empty":
         return Lengths()
     if text == "invariant":
@@ -267,29 +282,31 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
         return _parse_scaled(scaled["inner"], field, text)
     form = _FORM.match(text)
     if form is None:
-        raise ValueError(f"{field} must be an initial state, got {text!r}: {_CURE}")
+        raise ValueError(f"{field} must be an initial state, got {shown(text)}: {_CURE}")
     *parts, last = form["pairs"].split(",")
     ages = _AGES.match(last) if parts else None
     if ages is None:
         parts.append(last)
     elif ages["ages"] not in AGES:
-        raise ValueError(f"{field} must have ages {' or '.join(AGES)}, got {ages['ages']!r} in {text!r}")
+        raise ValueError(
+            f"{field} must have ages {' or '.join(AGES)}, got {shown(ages['ages'])} in {shown(text)}"
+        )
     shares: dict[int, float] = {}
     for part in parts:
         pair = _PAIR.match(part)
         share = _number(pair["share"]) if pair else None
         if pair is None or share is None:
             raise ValueError(
-                f"{field} must list length: proportion, got {part.strip()!r} in {text!r}: {_CURE}"
+                f"{field} must list length: proportion, got {shown(part.strip())} in {shown(text)}: {_CURE}"
             )
         length = int(pair["length"])
         if length in shares:
-            raise ValueError(f"{field} must name each length once, got {length} twice in {text!r}")
+            raise ValueError(f"{field} must name each length once, got {length} twice in {shown(text)}")
         if not 0.0 <= share <= 1.0:
-            raise ValueError(f"{field} must have proportions in [0, 1], got {share:g} in {text!r}")
+            raise ValueError(f"{field} must have proportions in [0, 1], got {share:g} in {shown(text)}")
         shares[length] = share
     if sum(shares.values()) > 1.0 + 1e-9:
-        raise ValueError(f"{field} must have proportions that sum to at most 1, got {text!r}")
+        raise ValueError(f"{field} must have proportions that sum to at most 1, got {shown(text)}")
     kept = tuple((n, shares[n]) for n in sorted(shares) if n > 0 and shares[n] > 0.0)
     return Lengths(kept, ages["ages"] if ages else "fresh")
 
@@ -300,14 +317,14 @@ def _parse_scaled(inner: str, field: str, text: str) -> Scaled:
     while option := _OPTION.search(inner):
         name = option["name"] or "fixed"
         if name in given:
-            raise ValueError(f"{field} must give {name} once, got {text!r}: {_CURE}")
+            raise ValueError(f"{field} must give {name} once, got {shown(text)}: {_CURE}")
         given[name], inner = option["value"] if option["name"] else option["fixed"], inner[: option.start()]
     m, exchangeable = given.get("m", "").strip(), given.get("exchangeable", "true").strip()
     fixed = [x.strip() for x in given.get("fixed", "").split(",") if x.strip()]
     if not all(NUMBER.fullmatch(number) for number in (m, *fixed)) or exchangeable not in ("true", "false"):
         raise ValueError(
             f"{field} must give m as a number, fixed as numbers and exchangeable as true or false, "
-            f"got {text!r}: {_CURE}"
+            f"got {shown(text)}: {_CURE}"
         )
     try:
         return Scaled(
@@ -337,8 +354,24 @@ def as_initial(value: Any, field: str = "initial") -> Initial:
 
         return Explicit(*value)
     if not isinstance(value, str):
-        raise TypeError(f"{field} must be text or (lengths, ages), got {value!r}: {_CURE}")
+        raise TypeError(f"{field} must be text or (lengths, ages), got {shown(value)}: {_CURE}")
     return parse_initial(value, field)
+
+
+def _pairs(shares: Any) -> tuple[tuple[int, float], ...]:
+    """Return pairs of a length ≥ 1 and a proportion > 0 as numbers of Python."""
+    entries: Any = None if isinstance(shares, str) else shares
+    try:
+        pairs = [(length, share) for length, share in entries]
+    except (TypeError, ValueError):
+        raise TypeError(f"initial must have pairs of a length and a share, got {shown(shares)}") from None
+    found = []
+    for length, given in pairs:
+        share = real("proportions of initial", given)
+        if not 0.0 < share <= 1.0 + 1e-9:
+            raise ValueError(f"initial must have proportions in (0, 1], got {shown(given)}: {_CURE}")
+        found.append((check_count("length", length), share))
+    return tuple(found)
 
 
 def _number(text: str) -> float | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from sweep.costs import LIMIT_SECONDS, WORKER_BYTES
+from sweep.catalogue import Index
+from sweep.costs import WORKER_BYTES, limit_seconds
 from sweep.schema import stored_variables
 from sweep.studies.base import Case, Solvable, SweepSpec
 from sweep.task import Task
@@ -75,7 +78,8 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Estimated seconds of one core."""
-        return LIMIT_SECONDS * len(self.missing_limits) + sum(batch.seconds for batch in self.batches)
+        limits = sum(map(self.limit_seconds, self.missing_limits))
+        return limits + sum(batch.seconds for batch in self.batches)
 
     @property
     def memory(self) -> int:
@@ -105,7 +109,7 @@ class Plan:
         return Task(
             name=f"replicas {numbers[0]}-{numbers[-1]} of {first.text}{more}",
             function=self.spec.REPLICA_TASK,
-            payload={"items": batch.items, "seed": self.spec.seed, "grids": self.spec.grids()},
+            payload={"items": batch.items, "seed": self.spec.seed, "grids": self._grids},
             needs=batch.limits,
             cost=batch.seconds,
             memory=self.batch_memory(batch),
@@ -116,10 +120,18 @@ class Plan:
         return Task(
             name=f"limit {limit.text}",
             function=self.spec.LIMIT_TASK,
-            payload={"limit": limit, "grids": self.spec.grids()},
-            cost=LIMIT_SECONDS,
+            payload={"limit": limit, "grids": self._grids},
+            cost=self.limit_seconds(limit),
             memory=2 * WORKER_BYTES,
         )
+
+    def limit_seconds(self, limit: Solvable) -> float:
+        """Estimated seconds of one core for one limit."""
+        return limit_seconds(self.spec.LIMIT_KIND, limit, self._grids)
+
+    @cached_property
+    def _grids(self) -> dict[str, Any]:
+        return self.spec.grids()
 
     def _numbers(self, kind: str) -> int:
         """Numbers that one replica or limit stores."""
@@ -131,7 +143,7 @@ class Plan:
 
 def make_plan(
     spec: SweepSpec,
-    stored_replicas: Collection[tuple[str, int]] = (),
+    stored_replicas: Index | None = None,
     stored_limits: Collection[str] = (),
     workers: int = 1,
     only: Callable[[Case], bool] = lambda case: True,
@@ -144,7 +156,7 @@ def make_plan(
     spec
         The checked sweep.
     stored_replicas
-        (case key, replica) pairs that need not be computed.
+        What need not be computed; nothing by default.
     stored_limits
         Limit keys that need not be solved.
     workers
@@ -156,10 +168,11 @@ def make_plan(
     """
     cells = spec.cells()
     wanted = replicas or (lambda case: case.replicas)
+    index = Index() if stored_replicas is None else stored_replicas
     limits = {case.limit.key: case.limit for case in cells if case.limit is not None}
     items = []
     for case in filter(only, cells):
-        numbers = tuple(n for n in range(wanted(case)) if (case.key, n) not in stored_replicas)
+        numbers = _missing(index, case.key, wanted(case))
         if numbers:
             items.append((case, numbers))
     used = {case.limit.key for case in cells if case.limit is not None and only(case)}
@@ -173,6 +186,18 @@ def make_plan(
         batches=make_batches(items, workers),
         needed_replicas=sum(map(wanted, cells)),
     )
+
+
+def _missing(index: Index, key: str, count: int) -> tuple[int, ...]:
+    """Return which of the first `count` replicas of a case are not stored, increasing.
+
+    A finished case costs no more than its runs of consecutive replicas, most often one.
+    """
+    stored = index.count(key, below=count)
+    if stored == count:
+        return ()
+    known = set(index.replicas(key)) if stored else set()
+    return tuple(number for number in range(count) if number not in known)
 
 
 def make_batches(items: Sequence[Item], workers: int) -> tuple[Batch, ...]:

@@ -115,7 +115,15 @@ def standard_error(values: ArrayLike) -> float:
 
 
 def check_precision(*, target: float, replicas: int, max_replicas: int) -> None:
-    """Check what is asked of the standard error (see `replicas_needed`)."""
+    """Check what is asked of the standard error (see `replicas_needed`).
+
+    Raises
+    ------
+    TypeError
+        A number of replicas that is not whole.
+    ValueError
+        A target that is not positive and finite, fewer than two replicas, or fewer at most than at least.
+    """
     if not (math.isfinite(target) and target > 0.0):
         raise ValueError(f"target_stderr must be a positive number, got {target}")
     for name, value in (("replicas", replicas), ("max_replicas", max_replicas)):

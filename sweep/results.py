@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sweep.arguments import check_path
 from sweep.errors import StoreError
 from sweep.store import Store
 
@@ -35,6 +36,8 @@ def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
 
     Raises
     ------
+    TypeError
+        Neither text nor a path.
     StoreError
         There are no results there, or they cannot be read.
 
@@ -62,7 +65,7 @@ def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
 def _results_path(store: str | os.PathLike[str] | Store) -> Path:
     if isinstance(store, Store):
         return store.results
-    path = Path(store)
+    path = Path(check_path("store", store))
     return Store(path, {}).results if path.is_dir() else path
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sweep.arguments import check_choice, check_count, real, shown
+
 
 def phi(x: float, d: int, fraction: float = 1.0) -> float:
     """Return φ(x) = (1 − p) x + p x^d.
@@ -107,11 +109,7 @@ def as_rule(routing: str) -> Rule:
     >>> as_rule("round-robin").sentence
     'Arrivals join the queues in turn.'
     """
-    if not isinstance(routing, str):
-        raise TypeError(f"routing must be text, got {routing!r}: choose one of {', '.join(ROUTING)}")
-    if routing not in ROUTING:
-        raise ValueError(f"routing must be one of {', '.join(ROUTING)}, got {routing!r}")
-    return ROUTING[routing]
+    return ROUTING[check_choice("routing", routing, ROUTING)]
 
 
 def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: bool = False) -> str:
@@ -120,7 +118,7 @@ def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: boo
     Raises
     ------
     TypeError
-        Not text.
+        A rule that is not text, d that is no whole number, or a fraction that is no number.
     ValueError
         No such rule; d other than 1, or a fraction below 1, with a rule that does not sample; an invariant
         start with one whose limit is not implemented.
@@ -130,23 +128,31 @@ def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: boo
     >>> check_routing("idle", 2), check_routing("shortest", 1)
     ('idle', 'shortest')
     """
-    if not as_rule(routing).samples:
-        if d != 1:
-            raise ValueError(f'd must be 1 with routing = "{routing}", which samples no queues, got {d}')
-        if fraction != 1.0:
+    rule, choices, share = as_rule(routing), check_count("d", d), real("fraction", fraction)
+    if not rule.samples:
+        if choices != 1:
             raise ValueError(
-                f'fraction must be 1 with routing = "{routing}", which samples no queues, got {fraction:g}'
+                f'd must be 1 with routing = "{routing}", which samples no queues, got {shown(choices)}'
             )
-    if invariant and as_rule(routing).phi is None:
+        if share != 1.0:
+            raise ValueError(
+                f'fraction must be 1 with routing = "{routing}", which samples no queues, got {share:g}'
+            )
+    if invariant and rule.phi is None:
         raise ValueError(
             f'initial must not be invariant with routing = "{routing}", whose limit is not implemented: '
             'choose "empty" or "lengths(…)"'
         )
-    return routing
+    return str(routing)
 
 
 def has_limit(routing: str) -> bool:
     """Whether the N → ∞ limit of a rule is implemented.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `as_rule`.
 
     Examples
     --------
@@ -161,6 +167,8 @@ def limit_phi(routing: str) -> Callable[[float, int, float], float]:
 
     Raises
     ------
+    TypeError
+        Not text.
     ValueError
         No such rule, or one whose limit is not implemented.
 

@@ -45,14 +45,26 @@ class DamageError(Exception):
 
 
 def check_key(key: str) -> str:
-    """Return `key` if it is one of a cell or limit; ValueError otherwise."""
+    """Return `key` if it is one of a cell or limit.
+
+    Raises
+    ------
+    ValueError
+        Not 32 hexadecimal digits.
+    """
     if not _KEY.fullmatch(key):
         raise ValueError(f"key must be 32 hexadecimal digits, got {key!r}")
     return key
 
 
 def check_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `attributes` if netCDF can hold each; TypeError otherwise."""
+    """Return `attributes` if netCDF can hold each.
+
+    Raises
+    ------
+    TypeError
+        A value that is neither text nor a number.
+    """
     for name, value in attributes.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError(f"attribute {name} must be text or a number, got {value!r}: give it as JSON text")
@@ -62,7 +74,13 @@ def check_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 def check_items(
     kind: str, keys: Sequence[str], replicas: Sequence[int], arrays: Mapping[str, Array]
 ) -> dict[str, tuple[Variable, Array]]:
-    """Return schema entry and contiguous values of each array, if all fit each other."""
+    """Return schema entry and contiguous values of each array, if all fit each other.
+
+    Raises
+    ------
+    ValueError
+        An unknown kind or variable, keys and replicas that do not pair or repeat, arrays of other shapes.
+    """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if len(keys) != len(replicas) or not keys:
@@ -141,6 +159,11 @@ def decode(name: str, image: bytes) -> Shard:
 
     The name holds a digest of the bytes, compared before the HDF5 library sees them: it crashes or hangs on
     some damaged files.
+
+    Raises
+    ------
+    DamageError
+        The bytes are not those of a complete shard of that name.
     """
     match = _SHARD.fullmatch(name)
     if match is None:

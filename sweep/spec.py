@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from sweep.arguments import shown
 from sweep.errors import SpecError
 from sweep.studies.base import SweepSpec
 from sweep.studies.equilibrium import EquilibriumSpec
@@ -58,9 +59,13 @@ def parse_spec(tables: Mapping[str, Any], source: str = "spec") -> SweepSpec:
 
     Raises
     ------
+    TypeError
+        No mapping.
     SpecError
         Every fault, one line each.
     """
+    if not isinstance(tables, Mapping):
+        raise TypeError(f"spec must be a path or tables like those of its TOML text, got {shown(tables)}")
     given, faults = dict(tables), []
     if str(given.get("study")) not in STUDIES:
         close = difflib.get_close_matches(str(given.get("study")), STUDIES, 1)

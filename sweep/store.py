@@ -301,6 +301,10 @@ class Store:
             self._catalogue.save()
         return index
 
+    def reindex(self) -> None:
+        """Have the index made anew from the disk, after an interrupt that may have come between the two."""
+        self._indices.clear()
+
     def read(self, kind: str, key: str) -> tuple[NDArray[np.int64], dict[str, Array]]:
         """Return all stored replicas of one cell, or the one solve of a limit.
 

@@ -25,7 +25,13 @@ err = Console(stderr=True, highlight=False, markup=False)
 
 
 def selected(spec: SweepSpec, only: list[str] | None) -> dict[str, list[Any]]:
-    """Read `--only AXIS=VALUE` options: values of one axis are alternatives, axes must all hold."""
+    """Read `--only AXIS=VALUE` options: values of one axis are alternatives, axes must all hold.
+
+    Raises
+    ------
+    ValueError
+        An option of another form.
+    """
     selected: dict[str, list[Any]] = {}
     for text in only or []:
         name, sign, value = text.partition("=")

@@ -1,5 +1,7 @@
 """The command: what it prints, and with which code it ends."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -8,12 +10,31 @@ import sys
 import pytest
 import xarray as xr
 
+from sweep.cli import main
 from tests.test_run import toml
 
 SMALL = {"N": [10], "d": [2], "replicas": 2, "G": ["exponential"]}
 
 
-def command(*arguments, **variables):
+def command(*arguments):
+    """Run the command within this process; what it printed, and its exit code."""
+    streams = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+    ):
+        patch.setattr(sys, "argv", ["sweep", *map(str, arguments)])
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("NO_COLOR", "1")
+        with pytest.raises(SystemExit) as ended:
+            main()
+    printed = [stream.getvalue() for stream in streams]
+    return subprocess.CompletedProcess(arguments, ended.value.code, *printed)
+
+
+def process(*arguments, **variables):
+    """Run the command as a user does, in a process of its own."""
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **variables}
     return subprocess.run(
         [sys.executable, "-m", "sweep.cli", *map(str, arguments)],
@@ -29,7 +50,7 @@ def command(*arguments, **variables):
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     path = toml(folder, **SMALL)
-    ended = command("run", path, "--store", folder / "store", "--engine", "serial")
+    ended = process("run", path, "--store", folder / "store", "--engine", "serial")
     assert ended.returncode == 0, ended.stderr
     return folder, ended
 
@@ -118,7 +139,7 @@ def test_a_name_may_hold_brackets_and_a_terminal_may_lack_letters(tmp_path):
     path = tmp_path / "spec.toml"
     path.write_text(toml(tmp_path, **SMALL).read_text().replace('"small"', '"[/red] λ [bold]"'))
     assert command("run", path, "--store", tmp_path / "store", "--engine", "serial").returncode == 0
-    ended = command("status", tmp_path / "store", PYTHONIOENCODING="ascii")
+    ended = process("status", tmp_path / "store", PYTHONIOENCODING="ascii")
     assert ended.returncode == 0
     assert "[/red] ? [bold]: 1 of 1 cells done" in ended.stdout
 
@@ -134,13 +155,14 @@ def test_a_changed_frame_ends_with_2_and_a_cure(finished, tmp_path):
 
 
 def test_an_unknown_engine_ends_with_2(tmp_path):
-    ended = command("run", toml(tmp_path, **SMALL), "--store", tmp_path / "store", "--engine", "cloud")
+    ended = process("run", toml(tmp_path, **SMALL), "--store", tmp_path / "store", "--engine", "cloud")
     assert ended.returncode == 2
     assert "engine must be one of" in ended.stderr
 
 
-def test_help_names_every_command():
-    ended = command("--help")
+@pytest.mark.parametrize("way", [command, process])
+def test_help_names_every_command(way):
+    ended = way("--help")
     assert ended.returncode == 0
     for name in ("plan", "run", "status", "export"):
         assert name in ended.stdout

@@ -55,6 +55,36 @@ def test_other_choices_leave_their_invariant_state_alone_too(d: int, fraction: f
     assert np.abs(fluid.S.values - state.S).max() <= 1e-9
 
 
+@pytest.mark.parametrize("arrivals", ["exponential", "profile(0: 1, 2: 0.8)"])
+def test_levels_whose_share_underflows_are_empty(arrivals: str) -> None:
+    # S_ℓ = λ^((d^ℓ − 1)/(d − 1)): log S_10 = −6e10, and log S_11 < −1e12 is out of reach of its equation.
+    fluid = sweep.solve_fluid(
+        d=20,
+        lam=0.9,
+        G="exponential",
+        times=[0.0, 1.0, 3.0],
+        levels=12,
+        initial="invariant",
+        arrivals=arrivals,
+    )
+    exact = np.array([0.9, 0.9**21, 0.9**421, *([0.0] * 9)])
+    assert fluid.S.values[:2] == pytest.approx(np.array([exact, exact]), rel=1e-9, abs=1e-300)
+    assert np.all(fluid.S.values[:, 3:] == 0.0)
+    # D_ℓ = λ S_{ℓ−1}^d t while the rate is λ.
+    assert fluid.D.values[1] == pytest.approx(0.9 * np.append(1.0, exact[:-1]) ** 20, rel=1e-7, abs=1e-300)
+    few = sweep.solve_fluid(
+        d=20,
+        lam=0.9,
+        G="exponential",
+        times=[0.0, 1.0, 3.0],
+        levels=3,
+        initial="invariant",
+        arrivals=arrivals,
+    )
+    assert np.abs(few.S.values - fluid.S.values[:, :3]).max() <= 1e-9
+    assert fluid.virtual_wait.values == pytest.approx(few.virtual_wait.values, abs=1e-9)
+
+
 def test_the_invariant_state_of_another_rate_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     # The state of λ = 0.5 under λ = 0.9, by levels, against the ODE; a state held still would fail.
     other = solve_invariant(Limit(d=2, lam=0.5, G="exponential"), 12)

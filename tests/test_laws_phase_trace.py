@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import linalg
 
+from sweep.arguments import shown
 from sweep.laws import Exponential, PhaseType, Trace, parse_law
 from tests.laws_table import TIMES, phase_types, trace_of, traces
 
@@ -269,7 +270,7 @@ def test_values_that_are_no_rows_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [[math.inf], [10**400], [], [0.0] * 51])
 def test_rows_of_no_finite_numbers_or_too_many_are_refused(value: list[float]) -> None:
-    message = f"alpha must be written as [a, b, …], 1 to 50 finite numbers a row, got {value!r}"
+    message = f"alpha must be written as [a, b, …], 1 to 50 finite numbers a row, got {shown(value)}"
     with pytest.raises(ValueError, match=refusal(message)):
         PhaseType(alpha=value, T=[[-1]])
 

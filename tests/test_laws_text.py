@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweep.arguments import shown
 from sweep.laws import LAWS, Erlang, Exponential, Law, Lomax, as_law, parse_law
 from sweep.laws.parameters import Range
 from tests.laws_table import LAW_OF, TEXTS, laws
@@ -165,14 +166,14 @@ def test_values_that_are_no_text_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [True, "1.5", None, [2.0]])
 def test_parameters_that_are_no_numbers_are_refused(value: object) -> None:
-    message = f"beta must be a number above 1 and up to 1000000, got {value!r}"
+    message = f"beta must be a number above 1 and up to 1000000, got {shown(value)}"
     with pytest.raises(TypeError, match="^" + re.escape(message) + "$"):
         Lomax(beta=value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [1, 0.0, -3.5, float("nan"), float("inf"), 10**400])
 def test_impossible_parameters_are_refused(value: float) -> None:
-    message = f"beta must be a number above 1 and up to 1000000, got {value!r}"
+    message = f"beta must be a number above 1 and up to 1000000, got {shown(value)}"
     with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
         Lomax(beta=value)
 

@@ -1,17 +1,20 @@
 """Plans hold every missing replica once, in batches of equal cost; the scheduler keeps order and blame."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweep.catalogue import Index, entry_of
 from sweep.costs import path_seconds
 from sweep.plan import Batch, make_plan
 from sweep.scheduler import MAX_DEATHS, Scheduler
 from sweep.spec import parse_spec
 from sweep.task import Outcome
+from tests.test_studies import BY_STUDY, changed
 
 TABLES = {
     "name": "plan",
@@ -33,11 +36,21 @@ def replicas_in(plan):
     return [(case.key, n) for batch in plan.batches for case, numbers in batch.items for n in numbers]
 
 
+def index_of(items):
+    """An index of a store that holds these (key, replica) pairs in one shard."""
+    index = Index()
+    keys, numbers = zip(*items, strict=True) if items else ((), ())
+    index.add(Path("shard.nc"), entry_of("network", 1, keys, numbers))
+    return index
+
+
 @given(data=st.data(), workers=st.integers(1, 64))
 def test_every_missing_replica_is_planned_once(data, workers):
     everything = {(cell.key, n) for cell in spec().cells() for n in range(16)}
-    stored = data.draw(st.sets(st.sampled_from(sorted(everything))))
-    planned = replicas_in(make_plan(spec(), stored_replicas=stored, workers=workers))
+    beyond = {(cell.key, 16) for cell in spec().cells()}
+    stored = data.draw(st.sets(st.sampled_from(sorted(everything | beyond))))
+    index = index_of(data.draw(st.permutations(sorted(stored))))
+    planned = replicas_in(make_plan(spec(), stored_replicas=index, workers=workers))
     assert len(planned) == len(set(planned))
     assert set(planned) == everything - stored
 
@@ -183,6 +196,55 @@ def test_the_cost_of_a_replica_is_linear_in_time(N):
     cell = make_plan(spec(grid={"N": [N]})).cells[0].cell
     short, long = path_seconds(cell, 10.0), path_seconds(cell, 20.0)
     assert 1.0 < long / short <= 2.0
+
+
+def seconds_of_limit(study, **changes):
+    plan = make_plan(parse_spec(changed(BY_STUDY[study], **changes)))
+    return plan.limit_seconds(plan.limits[0])
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "values"),
+    [
+        ("transient", "run.horizon", [1.0, 10.0, 100.0, 1000.0]),
+        ("transient", "run.times", [11, 101, 1001]),
+        ("transient", "run.tolerance", [1e-4, 1e-7, 1e-10]),
+        ("transient", "run.snapshots", [[], [1.0], [1.0, 2.0, 3.0]]),
+        ("equilibrium", "run.levels", [4, 12, 50, 200, 1000]),
+        ("heavy-traffic", "run.tolerance", [1e-4, 1e-6, 1e-8]),
+        ("heavy-traffic", "run.times", [11, 101, 401]),
+        ("heavy-traffic", "grid.ell", [2, 10, 20]),
+    ],
+)
+@pytest.mark.parametrize("law", ["exponential", "lomax(beta=2.5)", "lomax(beta=1.5)", "deterministic"])
+def test_the_cost_of_a_limit_grows_with_what_drives_it(study, name, values, law):
+    if study == "heavy-traffic" and law == "lomax(beta=1.5)":
+        law = "exponential"  # the limit needs a variance
+    costs = [seconds_of_limit(study, **{"run.horizon": 20.0, "grid.G": [law], name: x}) for x in values]
+    assert costs == sorted(costs)
+    assert 1e-4 < costs[0] <= costs[-1] < 3600.0
+    assert costs[0] < costs[-1]
+
+
+def test_a_plan_counts_what_its_limits_cost():
+    one, both = (make_plan(spec(horizon=1000.0, grid={"lam": lam})) for lam in ([0.5], [0.5, 0.9]))
+    assert one.limit_task(one.limits[0]).cost == one.limit_seconds(one.limits[0])
+    spent = [plan.seconds - sum(batch.seconds for batch in plan.batches) for plan in (one, both)]
+    assert spent[1] == pytest.approx(2.0 * spent[0])
+
+
+@pytest.mark.parametrize(
+    ("study", "changes", "seconds"),
+    [
+        ("transient", {}, (0.001, 0.03)),
+        ("transient", {"run.horizon": 1000.0, "grid.G": ["lomax(beta=1.5)"]}, (0.3, 4.0)),
+        ("equilibrium", {}, (0.0003, 0.01)),
+        ("equilibrium", {"run.levels": 100}, (0.05, 0.6)),
+        ("heavy-traffic", {"run.times": 41, "run.tolerance": 1e-7}, (0.4, 5.0)),
+    ],
+)
+def test_the_cost_of_a_limit_is_of_the_size_that_was_measured(study, changes, seconds):
+    assert seconds[0] < seconds_of_limit(study, **changes) < seconds[1]
 
 
 def test_what_killed_its_worker_goes_last():

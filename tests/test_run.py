@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 import sweep
+from sweep.catalogue import Catalogue
 from sweep.driver import run
 from sweep.errors import LockError, MismatchError, SpecError, StoreError
 from sweep.store import Store
@@ -198,19 +199,43 @@ def test_a_killed_run_leaves_no_process_and_resumes_to_the_same_bits(tmp_path, u
 
 
 @pytest.mark.slow
-def test_an_interrupt_leaves_no_process_and_says_how_to_resume(tmp_path):
+@pytest.mark.parametrize(
+    ("blow", "engine", "code", "told"),
+    [
+        (signal.SIGINT, "local", 130, "interrupted; what was finished is stored"),
+        (signal.SIGTERM, "local", 143, "terminated; what was finished is stored"),
+        (signal.SIGTERM, "ray", 143, "terminated; what was finished is stored"),
+    ],
+)
+def test_an_interrupt_leaves_no_process_and_says_how_to_resume(tmp_path, blow, engine, code, told):
     path, store = toml(tmp_path, **BIG), tmp_path / "store"
-    process = start(path, store)
+    process = start(path, store, engine)
     wait_for_shards(store, process, 1)
     family = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(blow)
     output, _ = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert f"sweep run {path} --store {store} --engine local --workers 2" in output.decode()
+    assert process.returncode == code
+    assert told in output.decode()
+    assert f"sweep run {path} --store {store} --engine {engine} --workers 2" in output.decode()
     psutil.wait_procs(family, timeout=5)
     assert [child for child in family if child.is_running()] == []
     assert not (store / "lock").exists()
-    assert 0 < np.isfinite(sweep.load(store)["network"].S_sup.values).sum() < 144
+    stored = len(Store.open(store).index("network"))
+    assert 0 < np.isfinite(sweep.load(store)["network"].S_sup.values).sum() == stored < 144
+
+
+def test_what_was_stored_at_the_very_moment_of_an_interrupt_is_among_the_results(tmp_path, monkeypatch):
+    note = Catalogue.note
+
+    def interrupted(self, path, entry):
+        if entry.kind == "network":
+            raise KeyboardInterrupt
+        note(self, path, entry)
+
+    monkeypatch.setattr(Catalogue, "note", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(spec(N=[10], d=[2], G=["exponential"]), store=tmp_path / "store", engine="serial")
+    assert np.isfinite(sweep.load(tmp_path / "store")["network"].S_sup).all()
 
 
 def test_a_store_that_is_a_file_is_bad_input(tmp_path):

@@ -1,6 +1,7 @@
 """Sweeps of the other studies, precision targets, and choosing what is run and kept."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -302,3 +303,20 @@ def test_levels_out_of_reach_of_the_invariant_state_are_not_known_and_harm_nothi
         sweep.invariant_state(d=2, lam=0.5, G="lomax(beta=3.5)", levels=int(known.sum()) + 1)
     alone = sweep.invariant_state(d=2, lam=0.5, G="lomax(beta=3.5)", levels=int(known.sum()))
     assert np.array_equal(state.log_S.values[known], alone.log_S.values)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "text"),
+    [
+        ("store", 3, "store must be text or a path, got 3"),
+        ("only", ["N"], "only must map axes to values, like {\"N\": [100]}, got ['N']"),
+        ("progress", 3, "progress must be a function of one argument, got 3"),
+        ("fail_fast", "yes", "fail_fast must be true or false, got 'yes'"),
+        ("mix_numbers", 1, "mix_numbers must be true or false, got 1"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_before_the_spec_is_read(argument, value, text, tmp_path):
+    arguments = {"store": tmp_path / "store", argument: value}
+    with pytest.raises(TypeError, match=re.escape(text)):
+        sweep.run(tmp_path / "none.toml", **arguments)
+    assert not (tmp_path / "store").exists()

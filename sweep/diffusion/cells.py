@@ -21,6 +21,8 @@ _CELLS, _MOST_CELLS = 128, 1 << 14
 _OF_SCALE = 8.0
 #: Steps of the coarsest resolution, over the horizon and before the first output.
 _STEPS, _FIRST_STEPS = 64, 16
+#: Earliest output: steps before it are a millionth of it and less, and squares of widths are of their order.
+_EARLIEST = 1e-280
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,14 @@ def pilot(model: Diffusion, start: Start, times: list[float], spill: float) -> t
 
     A step after which more than `spill` lies in the last quarter is taken back and repeated on twice the
     domain.
+
+    Raises
+    ------
+    ValueError
+        A time so early that the steps before it underflow.
     """
+    if times[0] < _EARLIEST:
+        raise ValueError(f"times must be 0 or at least {_EARLIEST:g}, got {times[0]:g}")
     roots, outputs = plan_steps(times)
     reach = start.reach(0.5 * spill)
     domain = max(8.0 * math.sqrt(model.D) * roots[1] * roots[1], reach * 1.5)

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import canonical
+from sweep import arguments
+from sweep.arguments import canonical, real, row, shown
 
 Floats = NDArray[np.float64]
+
+#: Least tolerance of the solvers here.
+_LEAST_TOLERANCE = 1e-11
 
 
 def number(name: str, value: Any) -> float:
@@ -20,10 +24,10 @@ def number(name: str, value: Any) -> float:
     ------
     TypeError
         Not a number.
+    ValueError
+        A whole number that float64 cannot hold.
     """
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    return canonical(float(value))
+    return canonical(real(name, value))
 
 
 def finite(name: str, value: Any) -> float:
@@ -38,11 +42,11 @@ def finite(name: str, value: Any) -> float:
     """
     result = number(name, value)
     if not math.isfinite(result):
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise ValueError(f"{name} must be finite, got {shown(value)}")
     return result
 
 
-def check_positions(x: ArrayLike) -> Floats:
+def check_positions(x: ArrayLike, name: str = "x") -> Floats:
     """Return positions as a float64 array, shape (x,).
 
     Raises
@@ -50,11 +54,12 @@ def check_positions(x: ArrayLike) -> Floats:
     ValueError
         Not a strictly increasing sequence of finite numbers ≥ 0.
     """
-    values = np.asarray(x, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"x must be an increasing sequence, got shape {values.shape}: write [0.0, 0.5, 1.0]")
+    example = "write [0.0, 0.5, 1.0]"
+    values = row(name, x, example, rule="an increasing sequence")
+    if values.size == 0:
+        raise ValueError(f"{name} must be an increasing sequence, got shape (0,): {example}")
     if not (np.all(np.isfinite(values)) and values[0] >= 0.0 and np.all(np.diff(values) > 0.0)):
-        raise ValueError(f"x must be finite, not negative and increase, got {values.tolist()[:8]}")
+        raise ValueError(f"{name} must be finite, not negative and increase, got {values.tolist()[:8]}")
     return values
 
 
@@ -66,9 +71,11 @@ def check_probabilities(probabilities: ArrayLike) -> Floats:
     ValueError
         Not strictly increasing in (0, 1).
     """
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.ndim != 1 or not (np.all((values > 0.0) & (values < 1.0)) and np.all(np.diff(values) > 0.0)):
-        raise ValueError(f"probabilities must increase in (0, 1), got {probabilities!r}: write [0.5, 0.99]")
+    values = row("probabilities", probabilities, "write [0.5, 0.99]")
+    if not (np.all((values > 0.0) & (values < 1.0)) and np.all(np.diff(values) > 0.0)):
+        raise ValueError(
+            f"probabilities must increase in (0, 1), got {shown(probabilities)}: write [0.5, 0.99]"
+        )
     return values
 
 
@@ -82,7 +89,4 @@ def check_tolerance(tolerance: Any) -> float:
     ValueError
         Outside [1e-11, 1).
     """
-    value = number("tolerance", tolerance)
-    if not 1e-11 <= value < 1.0:
-        raise ValueError(f"tolerance must lie in [1e-11, 1), got {tolerance!r}")
-    return value
+    return arguments.check_tolerance(tolerance, _LEAST_TOLERANCE)

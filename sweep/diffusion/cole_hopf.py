@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import shown
 from sweep.diffusion.checks import number
 from sweep.diffusion.exact import each
 from sweep.diffusion.model import Diffusion
 from sweep.diffusion.start import Start, as_start
+from sweep.errors import AccuracyError
 
 Floats = NDArray[np.float64]
 #: Points of the Gauss–Legendre rule that takes the place of a difference quotient between close arguments.
@@ -59,7 +61,7 @@ def cole_hopf(*, b1: float, b0: float, sigma2: float, t: float, x: ArrayLike) ->
     model = Diffusion(b1=b1, b0=b0, ell=2, sigma2=sigma2)
     time = _positive_time(t)
     alpha, kappa = -model.b1 / model.sigma2, (model.b1 + 2.0 * model.b0) / model.sigma2
-    return each(lambda y: _from_empty(alpha, kappa, math.sqrt(model.D * time), y), x)
+    return _each(lambda y: _from_empty(alpha, kappa, math.sqrt(model.D * time), y), x, model, time)
 
 
 def _from_empty(alpha: float, kappa: float, width: float, x: float) -> float:
@@ -147,6 +149,8 @@ def cole_hopf_from(
     ------
     TypeError, ValueError
         An argument of the wrong type or outside its range.
+    AccuracyError
+        Integrals that the quadrature does not resolve.
 
     Examples
     --------
@@ -155,12 +159,14 @@ def cole_hopf_from(
     """
     model = Diffusion(b1=b1, b0=b0, ell=2, sigma2=sigma2)
     start, time = as_start(initial, model=model), _positive_time(t)
-    return each(lambda y: _from_start(model, start, time, y), x)
+    return _each(lambda y: _from_start(model, start, time, y), x, model, time)
 
 
 def _from_start(model: Diffusion, start: Start, t: float, x: float) -> float:
     if not x >= 0.0:
         raise ValueError(f"x must be at least 0, got {x!r}")
+    if x == math.inf:
+        raise ValueError("x must be finite, got inf")
     s2, kappa = model.sigma2, (model.b1 + 2.0 * model.b0) / model.sigma2
     width = math.sqrt(model.D * t)
     end = x + 2.0 * width * (width * model.fastest / s2 + 7.0)
@@ -197,12 +203,33 @@ def _from_start(model: Diffusion, start: Start, t: float, x: float) -> float:
 def _integral(function: Callable[[float], float], edges: Sequence[float]) -> float:
     from scipy.integrate import quad
 
-    parts = (quad(function, a, b, epsabs=1e-15, epsrel=1e-12, limit=200)[0] for a, b in pairwise(edges))
+    parts = []
+    for a, b in pairwise(edges):
+        value, error, _, *trouble = quad(
+            function, a, b, epsabs=1e-15, epsrel=1e-12, limit=200, full_output=True
+        )
+        if trouble:
+            raise AccuracyError(
+                f"t and x must be within reach of quadrature, got an error of {error:.1e} where X_0 lies "
+                f"between {a:g} and {b:g}",
+                error,
+            )
+        parts.append(value)
     return math.fsum(parts)
+
+
+def _each(function: Callable[[float], float], x: ArrayLike, model: Diffusion, t: float) -> Floats:
+    try:
+        return each(function, x)
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError(
+            f"b1, b0, sigma2, t and x must be such that numbers do not overflow, got {model.text} t={t!r}: "
+            "scale time and length"
+        ) from None
 
 
 def _positive_time(t: Any) -> float:
     time = number("t", t)
     if not 0.0 < time < math.inf:
-        raise ValueError(f"t must be positive and finite, got {t!r}")
+        raise ValueError(f"t must be positive and finite, got {shown(t)}")
     return time

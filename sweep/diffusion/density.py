@@ -177,7 +177,13 @@ def refine(
     probabilities: Floats,
     tolerance: float,
 ) -> tuple[list[Values], list[Values]]:
-    """Double the resolution until the estimated error of v meets the tolerance; return values and errors."""
+    """Double the resolution until the estimated error of v meets the tolerance; return values and errors.
+
+    Raises
+    ------
+    AccuracyError
+        The next resolution would cost more than the work allowed, or numbers overflow.
+    """
     exponents = _FROM_EMPTY if start.text == "empty" else _FROM_ELSEWHERE
     while True:
         runs.append([read(cells, x, probabilities) for cells in trace(model, start, schedule, len(runs))])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import numbers
 from sweep.diffusion.model import Diffusion
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,13 @@ class Stationary:
     tail_rate: float
 
     def v(self, x: ArrayLike) -> Floats:
-        """P(X > x) for x ≥ 0 (in units of √m jobs), of the shape of x."""
+        """P(X > x) for x ≥ 0 (in units of √m jobs), of the shape of x.
+
+        Raises
+        ------
+        ValueError
+            An x that is no number, or below 0 (so for the next two).
+        """
         return each(self._v, x)
 
     def u(self, x: ArrayLike) -> Floats:
@@ -49,7 +56,7 @@ class Stationary:
         ValueError
             A probability outside [0, 1).
         """
-        return each(self._quantile, probability)
+        return each(self._quantile, probability, "probability")
 
     def beyond(self, x: ArrayLike) -> Floats:
         """E (X − x)⁺ for x ≥ 0, of the shape of x: (1/θ) ∫_0^{v(x)} dy / (1 − r y^{ell−1})."""
@@ -186,7 +193,13 @@ def truncated_mean(model: Diffusion, v: float) -> float:
     return v * float(hyp2f1(1.0, c, 1.0 + c, argument)) / theta
 
 
-def each(function: Callable[[float], float], values: ArrayLike) -> Floats:
-    """Apply a function of one number to each of an array, whose shape is kept."""
-    array = np.asarray(values, dtype=np.float64)
+def each(function: Callable[[float], float], values: ArrayLike, name: str = "x") -> Floats:
+    """Apply a function of one number to each of an array, whose shape is kept.
+
+    Raises
+    ------
+    ValueError
+        An entry that is no number.
+    """
+    array = numbers(name, values)
     return np.array([function(value) for value in array.ravel().tolist()]).reshape(array.shape)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sweep.cell import check_count
+from sweep.arguments import check_count, shown
 from sweep.diffusion.checks import finite, number
 from sweep.laws import Law, as_law
 
-_MOST_CHOICES = 1000
+#: Largest ell.
+MOST_CHOICES = 1000
+#: Least σ², of which float64 still holds the digits.
+_LEAST = 1e-300
+_MOST_SERVERS = 2**32 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +49,7 @@ class Diffusion:
     def __post_init__(self) -> None:
         object.__setattr__(self, "b1", finite("b1", self.b1))
         object.__setattr__(self, "b0", finite("b0", self.b0))
-        ell = check_count("ell", self.ell, 2)
-        if ell > _MOST_CHOICES:
-            raise ValueError(f"ell must be at most {_MOST_CHOICES}, got {ell}")
-        object.__setattr__(self, "ell", ell)
+        object.__setattr__(self, "ell", check_count("ell", self.ell, 2, MOST_CHOICES))
         sigma2 = number("sigma2", self.sigma2)
         if sigma2 == math.inf:
             raise ValueError(
@@ -56,7 +57,9 @@ class Diffusion:
                 "such as lomax(beta=2.5)"
             )
         if not sigma2 > 0.0:
-            raise ValueError(f"sigma2 must be positive, got {self.sigma2!r}")
+            raise ValueError(f"sigma2 must be positive, got {shown(self.sigma2)}")
+        if sigma2 < _LEAST:
+            raise ValueError(f"sigma2 must be at least {_LEAST:g}, got {shown(self.sigma2)}: scale length")
         object.__setattr__(self, "sigma2", sigma2)
 
     @property
@@ -108,7 +111,7 @@ def sigma2_of(G: str | Law, arrivals: str | Law = "exponential", n: int | None =
     (1.25, 1.75)
     """
     service, gaps = as_law(G, "G"), as_law(arrivals, "arrivals")
-    servers = None if n is None else check_count("n", n)
+    servers = None if n is None else check_count("n", n, most=_MOST_SERVERS)
     if service.variance == math.inf:
         raise ValueError(
             f"G must have finite variance in heavy traffic, got {service}: "

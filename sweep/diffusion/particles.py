@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import check_count
+from sweep.arguments import check_count, check_memory, check_switch, shown
 from sweep.diffusion import kernels
 from sweep.diffusion.checks import check_positions, number
 from sweep.diffusion.labels import PARTICLES, labelled
@@ -28,6 +28,10 @@ Floats = NDArray[np.float64]
 _INTERVALS = 256
 #: By default a step is at most this share of the horizon, and of the time D/drift² in which drift matters.
 _OF_HORIZON, _OF_TIME = 0.01, 0.05
+#: Moves of particles in all at most, hours that one takes, and drifts whose square float64 holds.
+_MOST_MOVES, _MOVE_HOURS, _FASTEST = 1e13, 1e-11, 1e150
+#: Most particles; bytes of one at a stored time, and of three more of its numbers.
+_MOST_PARTICLES, _PARTICLE = 2**40, 16
 #: How far, in steps, an output time may lie from a whole number of them.
 _SLACK = 1e-6
 
@@ -118,11 +122,10 @@ def simulate_particles(
     """
     diffusion = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
     t, start = check_times(times), as_start(initial, model=diffusion)
+    count = check_count("particles", particles, 2, _MOST_PARTICLES, "each takes 16 bytes at every time")
+    check_memory("particles", count, float(_PARTICLE * count) * (t.size + 3), "take fewer particles or times")
     system = Particles(
-        diffusion=diffusion,
-        particles=check_count("particles", particles, 2),
-        initial=start,
-        step=check_step(step, t, diffusion),
+        diffusion=diffusion, particles=count, initial=start, step=check_step(step, t, diffusion, count)
     )
     if start.text.startswith("sample(") and start.points.size != system.particles:
         raise ValueError(
@@ -130,13 +133,14 @@ def simulate_particles(
         )
     wanted = None if x is None else check_positions(x)
     seeds = check_count("seed", seed, 0), check_count("replica", replica, 0)
+    returned = check_switch("positions", positions)
     X = np.array(list(paths(system, t, *seeds)))
     at: Floats = np.linspace(0.0, float(np.max(X)) or 1.0, _INTERVALS + 1) if wanted is None else wanted
     arrays = {
         "v": np.array([shares_beyond(row, at) for row in X]),
         "mean": np.cumsum(X, axis=1)[:, -1] / X.shape[1],
     }
-    if positions:
+    if returned:
         arrays["X"] = X
     coordinates: dict[str, NDArray[Any]] = {"t": t, "x": at, "particle": np.arange(system.particles)}
     attributes = {"parameters": system.text, "seed": seeds[0], "replica": seeds[1], "step": system.step}
@@ -174,7 +178,7 @@ def shares_beyond(X: Floats, x: Floats) -> Floats:
     return np.asarray(beyond / X.size)
 
 
-def check_step(step: Any, times: Floats, diffusion: Diffusion) -> float:
+def check_step(step: Any, times: Floats, diffusion: Diffusion, particles: int = 2) -> float:
     """Return the step as a float that divides all times.
 
     Raises
@@ -182,20 +186,29 @@ def check_step(step: Any, times: Floats, diffusion: Diffusion) -> float:
     TypeError
         Not a number.
     ValueError
-        Not positive and finite, or a time is not a multiple of it.
+        Not positive and finite, so small that the path takes days, or a time is not a multiple of it.
     """
     later = times[times > 0.0]
     if step is not None:
         value = number("step", step)
         if not 0.0 < value < math.inf:
-            raise ValueError(f"step must be positive and finite, got {step!r}")
+            raise ValueError(f"step must be positive and finite, got {shown(step)}")
     elif later.size == 0:
         value = 1.0
+    elif diffusion.fastest > _FASTEST:
+        value = 0.0
     else:
         longest = min(
             _OF_HORIZON * float(later[-1]), _OF_TIME * diffusion.D / (diffusion.fastest**2 or 1e-300)
         )
         value = float(later[0]) / math.ceil(float(later[0]) / longest)
+    moves = particles * (float(later[-1]) / value if value > 0.0 else math.inf) if later.size else 0.0
+    if moves > _MOST_MOVES:
+        chosen = "" if step is not None else f", as b1 = {diffusion.b1:g} and b0 = {diffusion.b0:g} demand"
+        raise ValueError(
+            f"step must make at most {_MOST_MOVES:.0e} moves of particles up to t = {float(later[-1]):g}, "
+            f"got {value:g}{chosen}: {moves:.1e} moves take some {moves * _MOVE_HOURS:.1e} hours"
+        )
     for time in later.tolist():
         if abs(time / value - round(time / value)) > _SLACK * max(1.0, time / value):
             raise ValueError(

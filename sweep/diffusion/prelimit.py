@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.cell import Limit, check_count
+from sweep.arguments import check_count, real, row, shown
+from sweep.cell import Limit
 from sweep.diffusion.checks import finite
 from sweep.diffusion.density import extrapolate
-from sweep.diffusion.model import sigma2_of
+from sweep.diffusion.model import MOST_CHOICES, sigma2_of
 from sweep.errors import AccuracyError
 from sweep.laws import Law, as_law
 
@@ -49,21 +50,21 @@ def prelimit(m: float, b1: float, b0: float) -> tuple[float, float]:
     """
     scale, slope, choice = finite("m", m), finite("b1", b1), finite("b0", b0)
     if scale < 1.0:
-        raise ValueError(f"m must be at least 1, got {m!r}")
+        raise ValueError(f"m must be at least 1, got {shown(m)}")
     if choice < 0.0:
         raise ValueError(
-            f"b0 must be at least 0 for a network, got {b0!r}: a stream of arrivals has no negative rate; "
-            "solve_diffusion and simulate_particles take it"
+            f"b0 must be at least 0 for a network, got {shown(b0)}: a stream of arrivals has no negative "
+            "rate; solve_diffusion and simulate_particles take it"
         )
     root = math.sqrt(scale)
     if slope < -root:
         raise ValueError(
-            f"m must be at least b1² = {slope * slope:g} for a network, got {m!r}: "
+            f"m must be at least b1² = {slope * slope:g} for a network, got {shown(m)}: "
             "the uniform stream has rate 1 + b1/√m"
         )
     lam = 1.0 + (slope + choice) / root
     if lam <= 0.0:
-        raise ValueError(f"m must be above b1² = {slope * slope:g} for jobs to arrive, got {m!r}")
+        raise ValueError(f"m must be above b1² = {slope * slope:g} for jobs to arrive, got {shown(m)}")
     return lam, min(choice / root / lam, 1.0)
 
 
@@ -92,19 +93,20 @@ def prelimit_tails(m: float, b1: float, b0: float, ell: int) -> Floats:
     >>> prelimit_tails(100, -2, 1, 2)[:3].tolist()
     [1.0, 0.9, 0.801]
     """
+    m, b1, b0 = real("m", m), real("b1", b1), real("b0", b0)
     choices = _checked(m, b1, b0, ell)
     step, tails = 1.0 / math.sqrt(m), [1.0]
+    # A level has at least the share 1 + b1/√m of the one below.
+    least = math.exp(_MOST_LEVELS * math.log1p(b1 * step)) if b1 * step > -1.0 else 0.0
+    if least > _NOTHING:
+        raise _too_long(m, b1, b0, least)
     while tails[-1] > _NOTHING:
         power = tails[-1]
         for _ in range(choices - 1):
             power *= tails[-1]
         tails.append(tails[-1] + step * (b1 * tails[-1] + b0 * power))
         if len(tails) > _MOST_LEVELS:
-            raise AccuracyError(
-                f"m must be smaller for b1 = {b1:g} and b0 = {b0:g}, got {m:g}: "
-                f"a share {tails[-1]:.0e} of queues is longer than {_MOST_LEVELS}",
-                tails[-1],
-            )
+            raise _too_long(m, b1, b0, tails[-1])
     return np.array(tails)
 
 
@@ -131,6 +133,7 @@ def prelimit_mean(m: float, b1: float, b0: float, ell: int, G: str | Law = "expo
     (0.6135, 0.4159)
     """
     law = as_law(G, "G")
+    m, b1, b0 = real("m", m), real("b1", b1), real("b0", b0)
     choices = _checked(m, b1, b0, ell)
     sigma2_of(law)
     if str(law) == "exponential":
@@ -175,17 +178,25 @@ def extrapolated_mean(
     >>> abs(extrapolated_mean(-2, 1, 2).value - math.log(2)) < 2e-5
     True
     """
-    scales = [finite("m", value) for value in m]
+    scales = [finite("m", value) for value in row("m", m, "write (100, 400, 1600)").tolist()]
     if len(scales) < 3 or any(scales[i + 1] != 4.0 * scales[i] for i in range(len(scales) - 1)):
-        raise ValueError(f"m must be three or more scales that grow fourfold, got {list(m)}")
+        raise ValueError(f"m must be three or more scales that grow fourfold, got {shown(m)}")
     means = [np.array([prelimit_mean(scale, b1, b0, ell, G)]) for scale in scales]
     value, error = extrapolate(means, (1.0, 2.0))
     return Extrapolated(float(value[0]), float(error[0]))
 
 
+def _too_long(m: float, b1: float, b0: float, share: float) -> AccuracyError:
+    return AccuracyError(
+        f"m must be smaller for b1 = {b1:g} and b0 = {b0:g}, got {m:g}: "
+        f"a share {share:.0e} of queues is longer than {_MOST_LEVELS}",
+        share,
+    )
+
+
 def _checked(m: float, b1: float, b0: float, ell: int) -> int:
     """Return ell as an int if the network at scale m has an invariant state."""
-    choices = check_count("ell", ell, 2)
+    choices = check_count("ell", ell, 2, MOST_CHOICES)
     prelimit(m, b1, b0)
     if b1 + b0 >= 0.0:
         raise ValueError(

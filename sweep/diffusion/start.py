@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import canonical, check_count
+from sweep.arguments import canonical, check_count, numbers, shown
 from sweep.diffusion import kernels
 from sweep.diffusion.exact import stationary
 from sweep.diffusion.model import Diffusion
@@ -162,7 +162,7 @@ def as_start(value: str | Start | ArrayLike, field: str = "initial", model: Diff
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         Another form; a position, share or mean outside its range; a stationary law that does not exist, is of
         infinite mean, or whose parameters are not known.
 
@@ -188,12 +188,14 @@ def as_start(value: str | Start | ArrayLike, field: str = "initial", model: Diff
         return _scaled(parse_law(form["law"], field), _read(form["mean"], "mean", field, text), field, text)
     if text == "stationary" or _STATIONARY.match(text):
         return _stationary(text, field, model)
-    raise ValueError(f"{field} must be a law of X_0, got {text!r}: {_CURE}")
+    raise ValueError(f"{field} must be a law of X_0, got {shown(text)}: {_CURE}")
 
 
 def _read(value: str, name: str, field: str, text: str) -> float:
     if not _NUMBER.match(value) or float(value) == math.inf:
-        raise ValueError(f"{field} must have {name} a number ≥ 0, got {value.strip()!r} in {text!r}: {_CURE}")
+        raise ValueError(
+            f"{field} must have {name} a number ≥ 0, got {shown(value.strip())} in {shown(text)}: {_CURE}"
+        )
     return canonical(float(value))
 
 
@@ -213,14 +215,16 @@ def _shares(pairs: str, field: str, text: str) -> Start:
     for part in pairs.split(","):
         left, colon, right = part.partition(":")
         if not colon:
-            raise ValueError(f"{field} must list position: share, got {part.strip()!r} in {text!r}: {_CURE}")
+            raise ValueError(
+                f"{field} must list position: share, got {shown(part.strip())} in {shown(text)}: {_CURE}"
+            )
         x = _read(left, "positions", field, text)
         if x in shares:
-            raise ValueError(f"{field} must name each position once, got {x:g} twice in {text!r}")
+            raise ValueError(f"{field} must name each position once, got {x:g} twice in {shown(text)}")
         shares[x] = _read(right, "shares", field, text)
     rest = 1.0 - sum(shares.values())
     if rest < -1e-9:
-        raise ValueError(f"{field} must have shares that sum to at most 1, got {text!r}")
+        raise ValueError(f"{field} must have shares that sum to at most 1, got {shown(text)}")
     if rest > 1e-9:
         shares[0.0] = shares.get(0.0, 0.0) + rest
     return _points(shares)
@@ -233,7 +237,7 @@ def _stationary(text: str, field: str, model: Diffusion | None) -> Start:
         model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
     if model is None:
         raise ValueError(
-            f"{field} must say of which parameters it is stationary, got {text!r}: "
+            f"{field} must say of which parameters it is stationary, got {shown(text)}: "
             'write "stationary(b1=-2, b0=1, ell=2, sigma2=2)"'
         )
     law = stationary(b1=model.b1, b0=model.b0, ell=model.ell, sigma2=model.sigma2)
@@ -254,7 +258,7 @@ def _signed(value: str, name: str, field: str, text: str) -> float:
 
 def _scaled(law: Law, mean: float, field: str, text: str) -> Start:
     if mean == 0.0:
-        raise ValueError(f"{field} must have a positive mean, got {text!r}; X_0 = 0 is written empty")
+        raise ValueError(f"{field} must have a positive mean, got {shown(text)}; X_0 = 0 is written empty")
     points = np.array([age * mean for age, _ in law.atoms])
     weights = np.array([mass for _, mass in law.atoms])
     smooth = law if sum(weights.tolist()) < 1.0 - 1e-9 else None
@@ -263,9 +267,9 @@ def _scaled(law: Law, mean: float, field: str, text: str) -> Start:
 
 def _sample(values: ArrayLike, field: str) -> Start:
     try:
-        positions = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{field} must be text or numbers, got {values!r}: {_CURE}") from None
+        positions = numbers(field, values).copy()
+    except ValueError:
+        raise ValueError(f"{field} must be text or numbers, got {shown(values)}: {_CURE}") from None
     if positions.ndim != 1 or positions.size == 0:
         raise ValueError(f"{field} must be a row of positions, got shape {positions.shape}: {_CURE}")
     refused = positions[~((positions >= 0.0) & (positions < math.inf))]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.cell import check_count
+from sweep.arguments import check_count, numbers, real, shown
 from sweep.diffusion.cells import pilot
 from sweep.diffusion.checks import check_positions, check_tolerance, finite
 from sweep.diffusion.density import solve
@@ -28,8 +28,8 @@ _FINE, _NEAR_SHARE, _LAST_SHARE = 4096, 1e-4, 1e-9
 _FAR = 512
 #: Points of a start of which each is a jump of v on the fine grid; more of them make v nearly continuous.
 _MOST_JUMPS = 256
-#: Default positions end where v falls to this share.
-_SHOWN = 1e-4
+#: Default positions end where v falls to this share; so many at most.
+_SHOWN, _MOST_SHOWN = 1e-4, 10**6
 
 
 def default_x(
@@ -50,26 +50,42 @@ def default_x(
         As for `solve_diffusion`.
     horizon
         Last scaled time > 0.
+    count
+        How many, from 2 to a million.
 
     Raises
     ------
     TypeError, ValueError
-        Parameters that `Diffusion` or `as_start` refuse.
+        Parameters that `Diffusion` or `as_start` refuse; a horizon that is not positive and finite.
 
     Examples
     --------
     >>> default_x([(-2, 1, 2, 2.0), (-1, 0, 2, 2.0)], "empty", 4.0, count=5).tolist()
     [0.0, 1.9, 3.8, 5.7, 7.6]
     """
-    end = 0.0
-    for b1, b0, ell, sigma2 in cells:
+    last_time, points, end = real("horizon", horizon), check_count("count", count, 2, _MOST_SHOWN), 0.0
+    if not 0.0 < last_time < math.inf:
+        raise ValueError(f"horizon must be positive and finite, got {shown(horizon)}")
+    for b1, b0, ell, sigma2 in _parameters(cells):
         model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
         start = as_start(initial, model=model)
-        _, found = pilot(model, start, [horizon], _SHOWN)
+        _, found = pilot(model, start, [last_time], _SHOWN)
         end = max(end, float(default_positions(found, _SHOWN, 1)[-1]), start.reach(_SHOWN))
     digits = f"{end:.1e}"
     last = float(digits) if float(digits) >= end else float(digits) + float("1" + digits[3:]) / 10.0
-    return np.array([float(f"{last * k / (count - 1):.12g}") for k in range(count)])
+    return np.array([float(f"{last * k / (points - 1):.12g}") for k in range(points)])
+
+
+def _parameters(cells: Any) -> list[tuple[Any, ...]]:
+    """Return the four parameters of each cell."""
+    try:
+        found = [tuple(cell) for cell in cells]
+    except TypeError:
+        found = [()]
+    for cell in found:
+        if len(cell) != 4:
+            raise ValueError(f"cells must be (b1, b0, ell, sigma2) each, got {shown(cells)}")
+    return found
 
 
 def solve_heavy_limit(
@@ -186,8 +202,9 @@ def empirical_distances(
 
     Raises
     ------
-    ValueError
-        Counts of another shape, that grow with the level, or exceed N.
+    TypeError, ValueError
+        Counts that are not whole, of another shape, that grow with the level, or exceed N; a scale below 1; a
+        limit without its fine grid.
 
     Examples
     --------
@@ -196,11 +213,19 @@ def empirical_distances(
     [0.1]
     """
     servers, scale = check_count("N", N), finite("m", m)
-    at, fine = check_positions(x), np.asarray(limit["fine_x"], dtype=np.float64)
-    table = np.asarray(counts).astype(np.int64)
-    if table.ndim != 2 or table.shape[0] != len(limit["fine_v"]):
+    if scale < 1.0:
+        raise ValueError(f"m must be at least 1, got {shown(m)}")
+    if not isinstance(limit, Mapping) or not {"fine_x", "fine_v"} <= set(limit):
+        raise ValueError(f"limit must hold fine_x and fine_v of `solve_heavy_limit`, got {shown(limit)}")
+    at, fine = check_positions(x), numbers("fine_x", limit["fine_x"])
+    fine_v = numbers("fine_v", limit["fine_v"])
+    given = numbers("counts", counts)
+    if not np.all(np.floor(given) == given):
+        raise ValueError(f"counts must be whole numbers, got {shown(counts)}")
+    table = given.astype(np.int64)
+    if table.ndim != 2 or table.shape[0] != len(fine_v):
         raise ValueError(
-            f"counts must have a row for each of the {len(limit['fine_v'])} times, got shape {table.shape}"
+            f"counts must have a row for each of the {len(fine_v)} times, got shape {table.shape}"
         )
     whole = np.column_stack([np.full(len(table), servers), table, np.zeros(len(table), dtype=table.dtype)])
     if np.any(np.diff(whole, axis=1) > 0):
@@ -210,7 +235,7 @@ def empirical_distances(
         )
     root = math.sqrt(scale)
     lattice = np.arange(whole.shape[1]) / root
-    rows = [_distances(row, servers, lattice, fine, v) for row, v in zip(whole, limit["fine_v"], strict=True)]
+    rows = [_distances(row, servers, lattice, fine, v) for row, v in zip(whole, fine_v, strict=True)]
     beyond = np.minimum(np.searchsorted(lattice, at, side="right"), whole.shape[1] - 1)
     named = dict(zip(("W1", "KS", "d_P"), np.array(rows).reshape(-1, 3).T, strict=True))
     return {**named, "v": whole[:, beyond] / servers, "X": table.sum(axis=1) / (servers * root)}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import real, shown
 from sweep.diffusion import kernels
 from sweep.diffusion.cells import pilot, plan_steps, substeps
-from sweep.diffusion.checks import check_positions, finite
+from sweep.diffusion.checks import check_positions, check_tolerance, finite
 from sweep.diffusion.model import Diffusion
 from sweep.diffusion.readout import interpolate
 from sweep.diffusion.start import Start, as_start
@@ -86,11 +87,16 @@ def tagged_tail(
     t, start, at = check_times(times), as_start(initial, model=model), check_positions(x)
     place = finite("position", position)
     if place < 0.0:
-        raise ValueError(f"position must be at least 0, got {position!r}")
+        raise ValueError(f"position must be at least 0, got {shown(position)}")
+    accepted = check_tolerance(tolerance)
     own = as_start([place])
     later = [time for time in t.tolist() if time > 0.0]
     frame = _Frame.of(model, start, later, place)
-    rows = _refined(lambda parts: _read(frame.follow(parts, own), at), tolerance) if later else Row(at[:0], 0)
+    rows = (
+        _refined(model, lambda parts: _read(frame.follow(parts, own), at), accepted)
+        if later
+        else Row(at[:0], 0)
+    )
     if t[0] == 0.0:
         first = np.asarray(at < place, dtype=np.float64)[np.newaxis]
         return Row(np.concatenate([first, rows.v]) if later else first, rows.error)
@@ -134,12 +140,14 @@ def joint_tail(
     0.135
     """
     model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
-    t, start, at = check_times(times), as_start(initial, model=model), check_positions(y)
+    t, start, at = check_times(times), as_start(initial, model=model), check_positions(y, "y")
     if t.size != 2 or t[0] == 0.0:
         raise ValueError(f"times must be two positive ones, got {t.tolist()}")
-    place = float(check_positions([x])[0])
+    place, accepted = real("x", x), check_tolerance(tolerance)
+    if not 0.0 <= place < math.inf:
+        raise ValueError(f"x must be finite and at least 0, got {shown(x)}")
     frame = _Frame.of(model, start, t.tolist(), place)
-    return _refined(lambda parts: _read(frame.cut(parts, place), at), tolerance)
+    return _refined(model, lambda parts: _read(frame.cut(parts, place), at), accepted)
 
 
 @dataclass(frozen=True)
@@ -230,7 +238,7 @@ def _read(found: Sequence[_Masses], x: Floats) -> Floats:
     return np.array(rows)
 
 
-def _refined(run: Any, tolerance: float) -> Row:
+def _refined(model: Diffusion, run: Any, tolerance: float) -> Row:
     """Double the resolution until two extrapolated results agree within the tolerance."""
     results = [run(1), run(2)]
     extrapolated = results[1] + (results[1] - results[0]) / 3.0
@@ -238,6 +246,14 @@ def _refined(run: Any, tolerance: float) -> Row:
         results.append(run(1 << refinement))
         before, extrapolated = extrapolated, results[-1] + (results[-1] - results[-2]) / 3.0
         error = float(np.max(np.abs(extrapolated - before)))
+        if math.isnan(error):
+            break
         if error <= tolerance:
             return Row(np.clip(extrapolated, 0.0, 1.0), error)
+    if math.isnan(error):
+        raise AccuracyError(
+            f"b1, b0 and sigma2 must be such that numbers do not overflow, got {model.text}: "
+            "scale time and length",
+            math.inf,
+        )
     raise AccuracyError(f"tolerance must be at least {error:.1e} here, got {tolerance:g}", error)

@@ -7,12 +7,18 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sweep.arguments import numbers, real, shown
 from sweep.distances import kernels
-from sweep.distances.measures import Measure
+from sweep.distances.measures import Measure, check_measures
 
 
 def kolmogorov(mu: Measure, nu: Measure) -> float:
     """Return sup_x |μ(−∞, x] − ν(−∞, x]|, x = ∞ included, for any two masses.
+
+    Raises
+    ------
+    TypeError
+        Not measures.
 
     Examples
     --------
@@ -20,6 +26,7 @@ def kolmogorov(mu: Measure, nu: Measure) -> float:
     >>> kolmogorov(Atoms([0.5], 1.0), PiecewiseLinear([0.0, 1.0], [0.0, 1.0]))
     0.5
     """
+    check_measures(mu, nu)
     greatest, _ = kernels.compare_functions(*mu.vertices, *nu.vertices, math.inf)
     return max(float(greatest), abs(mu.mass - nu.mass))
 
@@ -38,6 +45,8 @@ def wasserstein(mu: Measure, nu: Measure, until: float | None = None) -> float:
 
     Raises
     ------
+    TypeError
+        Not measures; `until` is no number.
     ValueError
         `until` is not finite.
 
@@ -47,12 +56,14 @@ def wasserstein(mu: Measure, nu: Measure, until: float | None = None) -> float:
     >>> wasserstein(Atoms([0.0, 1.0], 0.5), Atoms([0.25, 1.5], 0.5))
     0.375
     """
-    if until is not None and not math.isfinite(until):
-        raise ValueError(f"until must be finite, got {until!r}")
+    check_measures(mu, nu)
+    end = None if until is None else real("until", until)
+    if end is not None and not math.isfinite(end):
+        raise ValueError(f"until must be finite, got {shown(until)}")
     ends = [float(measure.vertices.positions[-1]) for measure in (mu, nu) if measure.vertices.positions.size]
     if not ends:
         return 0.0
-    limit = max(ends) if until is None else float(until)
+    limit = max(ends) if end is None else end
     _, area = kernels.compare_functions(*mu.vertices, *nu.vertices, limit)
     return float(area)
 
@@ -63,14 +74,14 @@ def sup_distance(S_N: ArrayLike, S: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        The shapes differ, or a value is not finite.
+        The shapes differ, or a value is no finite number.
 
     Examples
     --------
     >>> sup_distance([[0.5, 0.25]], [[0.5, 0.125]])
     0.125
     """
-    network, fluid = np.asarray(S_N, dtype=np.float64), np.asarray(S, dtype=np.float64)
+    network, fluid = numbers("S_N", S_N), numbers("S", S)
     if network.shape != fluid.shape:
         raise ValueError(f"S_N must have the shape of S {fluid.shape}, got {network.shape}")
     for name, values in (("S_N", network), ("S", fluid)):

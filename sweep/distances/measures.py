@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import numbers, shown
 from sweep.distances import kernels
 
 Floats = NDArray[np.float64]
@@ -72,7 +74,7 @@ class Atoms(Measure):
 
     def __init__(self, positions: ArrayLike, weights: ArrayLike, *, name: str = "atoms") -> None:
         x = _line(f"positions of {name}", positions)
-        w = np.asarray(weights, dtype=np.float64)
+        w = numbers(f"weights of {name}", weights)
         if w.ndim == 0:
             bad = ~((w >= 0.0) & (w < math.inf))
             _refuse(f"weights of {name}", "be finite and not negative", w[None], bad[None])
@@ -143,7 +145,7 @@ class PiecewiseLinear(Measure):
     cdf: Floats
 
     def __init__(self, ages: ArrayLike, cdf: ArrayLike) -> None:
-        x = np.array(ages, dtype=np.float64)
+        x = numbers("ages", ages).copy()
         infinite = x.ndim == 1 and x.size > 0 and x[-1] == math.inf
         _line("ages", x[:-1] if infinite else x)
         values = _line("cdf", cdf)
@@ -188,8 +190,37 @@ class PiecewiseLinear(Measure):
         return Vertices(positions, values, slopes)
 
 
+def check_measures(mu: Any, nu: Any) -> None:
+    """Refuse what are no measures.
+
+    Raises
+    ------
+    TypeError
+        One of the two is none.
+    """
+    for name, value in (("mu", mu), ("nu", nu)):
+        if not isinstance(value, Measure):
+            raise TypeError(f"{name} must be Atoms or PiecewiseLinear, got {shown(value)}")
+
+
+def check_levels(name: str, values: Any) -> Sequence[Measure]:
+    """Return the measures of a state, level by level.
+
+    Raises
+    ------
+    TypeError
+        Not a sequence of measures.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise TypeError(f"{name} must be a list of measures, one a level, got {shown(values)}")
+    for level, measure in enumerate(values, start=1):
+        if not isinstance(measure, Measure):
+            raise TypeError(f"{name} must be Atoms or PiecewiseLinear at level {level}, got {shown(measure)}")
+    return values
+
+
 def _line(name: str, values: ArrayLike) -> Floats:
-    array = np.array(values, dtype=np.float64)
+    array = numbers(name, values).copy()
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     _refuse(name, "be finite", array, ~np.isfinite(array))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import shown
 from sweep.distances import kernels
-from sweep.distances.measures import Atoms, Measure, PiecewiseLinear
+from sweep.distances.measures import Atoms, Measure, PiecewiseLinear, check_levels, check_measures
 
 #: epsilon → (unmatched mass, below, above): the unmatched mass is the same on [below, above).
 _Unmatched = Callable[[float], tuple[float, float, float]]
@@ -91,12 +92,18 @@ def prohorov_to_cdf(x: ArrayLike, wx: ArrayLike, ages: ArrayLike, cdf: ArrayLike
 def prohorov_between(mu: Measure, nu: Measure) -> float:
     """Return the Prohorov distance of two measures, each atoms or piecewise linear.
 
+    Raises
+    ------
+    TypeError
+        Not measures.
+
     Examples
     --------
     >>> uniform, shifted = PiecewiseLinear([0.0, 1.0], [0.0, 1.0]), PiecewiseLinear([0.25, 1.25], [0.0, 1.0])
     >>> round(prohorov_between(uniform, shifted), 12)  # 0.25 − ε = ε
     0.125
     """
+    check_measures(mu, nu)
     if isinstance(mu, Atoms) and isinstance(nu, Atoms):
         return _least_epsilon(_between_atoms(mu, nu), mu.mass, nu.mass, 0.0)
     return _least_epsilon(_between_functions(mu, nu), mu.mass, nu.mass, _SMOOTH_WIDTH)
@@ -105,11 +112,17 @@ def prohorov_between(mu: Measure, nu: Measure) -> float:
 def level_distances(mu: Sequence[Measure], nu: Sequence[Measure]) -> NDArray[np.float64]:
     """Return d_P(μ_ℓ, ν_ℓ) for ℓ = 1, 2, …, shape (level,); a missing level is the zero measure.
 
+    Raises
+    ------
+    TypeError
+        Not sequences of measures.
+
     Examples
     --------
     >>> level_distances([Atoms([0.0], [1.0]), Atoms([0.5], [0.25])], [Atoms([0.125], [1.0])])
     array([0.125, 0.25 ])
     """
+    mu, nu = check_levels("mu", mu), check_levels("nu", nu)
     zero = Atoms([], [])
     depth = max(len(mu), len(nu))
     pairs = ((mu[k] if k < len(mu) else zero, nu[k] if k < len(nu) else zero) for k in range(depth))
@@ -125,6 +138,11 @@ def state_distance(mu: Sequence[Measure], nu: Sequence[Measure]) -> float:
         The measures at levels 1, 2, …, each `Atoms` or `PiecewiseLinear`. A missing level is the zero
         measure. Levels beyond the last given add at most the mass of that level over its number, since masses
         fall with the level.
+
+    Raises
+    ------
+    TypeError
+        Not sequences of measures.
 
     Examples
     --------
@@ -142,11 +160,18 @@ def grid_error(nu: PiecewiseLinear) -> float:
     It bounds the distance of the measure from the one whose cdf was read at those ages, as soon as halving
     the cells at least halves that distance: the share of the age grid in a reported d_P.
 
+    Raises
+    ------
+    TypeError
+        Not a `PiecewiseLinear`.
+
     Examples
     --------
     >>> grid_error(PiecewiseLinear([0.0, 0.5, 1.0], [0.0, 0.5, 1.0]))  # a uniform law needs no age between
     0.0
     """
+    if not isinstance(nu, PiecewiseLinear):
+        raise TypeError(f"nu must be a PiecewiseLinear, got {shown(nu)}")
     ages = nu.ages
     keep = np.arange(ages.size) % 2 == 0
     keep[-1:] = True

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arguments import real, shown
 from sweep.distances import kernels
 from sweep.distances.cdfs import kolmogorov
-from sweep.distances.measures import Atoms, Measure, Vertices
+from sweep.distances.measures import Atoms, Measure, Vertices, check_measures
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,8 @@ def residual_norm(law: Law, mu: Measure, nu: Measure, *, tolerance: float = 0.01
 
     Raises
     ------
+    TypeError
+        No law, no measures, or a tolerance that is no number.
     ValueError
         A negative age, or a tolerance that is not positive.
 
@@ -89,8 +92,12 @@ def residual_norm(law: Law, mu: Measure, nu: Measure, *, tolerance: float = 0.01
     >>> residual_norm(Exponential(), Atoms([0.5, 2.0], 0.25), Atoms([1.0], 0.25)).value  # of masses alone
     0.25
     """
-    if not 0.0 < tolerance < math.inf:
-        raise ValueError(f"tolerance must be positive and finite, got {tolerance!r}")
+    if not isinstance(law, Law):
+        raise TypeError(f"law must be a law of `sweep.laws`, got {shown(law)}")
+    check_measures(mu, nu)
+    share = real("tolerance", tolerance)
+    if not 0.0 < share < math.inf:
+        raise ValueError(f"tolerance must be positive and finite, got {shown(tolerance)}")
     for measure in (mu, nu):
         positions = measure.vertices.positions
         if positions.size and positions[0] < 0.0:
@@ -101,7 +108,7 @@ def residual_norm(law: Law, mu: Measure, nu: Measure, *, tolerance: float = 0.01
         return ResidualNorm(max(float(greatest), abs(mu.mass - nu.mass)), unplaced)
     if mu.vertices.positions.size == 0 and nu.vertices.positions.size == 0:
         return ResidualNorm(abs(mu.mass - nu.mass), unplaced)
-    found = _Search(law, mu, nu).run(tolerance)
+    found = _Search(law, mu, nu).run(share)
     return ResidualNorm(found.value, found.error + unplaced)
 
 

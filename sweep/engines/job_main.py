@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweep.driver import Progress, Summary
+    from sweep.engines.listing import Listing
 
 #: Begins the lines that a submitter reads; the rest of each is JSON.
 MARK = "sweep-job: "
 #: Exit codes, those of the command.
-DONE, SOME_FAILED, BAD_INPUT, TROUBLE, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, SOME_FAILED, BAD_INPUT, TROUBLE = 0, 1, 2, 3
 #: Progress is told after so many seconds, then ever more rarely: the log of a run of days stays short.
 TOLD_SECONDS, TOLD_SHARE = 5.0, 0.02
 #: Failed cells that are named in the log.
@@ -132,40 +132,42 @@ def survey() -> int:
 
 def run(store: str, workers: int | None) -> int:
     """Run the sweep on the cluster that this job belongs to."""
-    from sweep.driver import run as run_sweep
     from sweep.engines.listing import Listing
+    from sweep.engines.termination import Termination
+
+    with Termination() as termination:  # how a job is cancelled, with SIGKILL three seconds later
+        listing = Listing(store)
+        tell(published=listing.name)
+        try:
+            return _run(listing, workers)
+        except KeyboardInterrupt:
+            say("cancelled; what was finished is stored, and submitting again goes on from there")
+            return termination.code
+        finally:
+            listing.write()
+
+
+def _run(listing: Listing, workers: int | None) -> int:
+    """Run the sweep; tell of its end or of what is wrong, and return the exit code."""
+    from sweep.driver import run as run_sweep
     from sweep.errors import EngineError, MismatchError, SpecError, StoreError
 
-    signal.signal(signal.SIGTERM, _interrupt)  # how a job is cancelled, with SIGKILL three seconds later
-    listing = Listing(store)
-    tell(published=listing.name)
-    code = TROUBLE
     try:
         listing.write()
         told = _teller(listing)
         summary = run_sweep(
             "spec.toml", store=listing.store, engine="ray", workers=workers, address="auto", progress=told
         )
-        code = _conclude(summary)
-    except KeyboardInterrupt:
-        say("cancelled; what was finished is stored, and submitting again goes on from there")
-        code = INTERRUPTED
     except (SpecError, MismatchError, ValueError) as error:
         tell(failed=str(error))
-        code = BAD_INPUT
+        return BAD_INPUT
     except (StoreError, EngineError, OSError) as error:
         tell(failed=str(error))
-    finally:
-        listing.write()
-    return code
+        return TROUBLE
+    return _conclude(summary)
 
 
-def _interrupt(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def _teller(listing: Any) -> Callable[[Progress], None]:
+def _teller(listing: Listing) -> Callable[[Progress], None]:
     """Return what is called after every task: it tells of progress and lists what is stored, now and then."""
     from sweep.progress import sentence
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import secrets
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -50,7 +52,7 @@ class PrivateRay:
         )  # what Ray made of the variable when it was imported
         ray_constants.ENABLE_RAY_CLUSTER = False
         try:
-            with _environ(variables):
+            with _environ(variables), handler_kept():
                 _renew()
                 ray.init("local", num_cpus=workers, include_dashboard=False, **QUIET)
         except BaseException:  # an interrupt too: starting takes seconds
@@ -75,6 +77,27 @@ def import_ray() -> None:
         others = os.environ.get(name)
         with _environ({name: "^A worker died or was killed" + (f"|{others}" if others else "")}):
             importlib.import_module("ray")
+
+
+@contextmanager
+def handler_kept() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM, if it has one, while Ray puts two others in its place.
+
+    That of Ray's Python leaves at once. That of its library prints where the process is, calls the one before
+    it, and aborts the process three seconds later.
+    """
+    kept = signal.getsignal(signal.SIGTERM)
+    if not callable(kept) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    utils: Any = importlib.import_module("ray._private.utils")
+    before, utils.set_sigterm_handler = utils.set_sigterm_handler, lambda _: None
+    try:
+        yield
+    finally:
+        utils.set_sigterm_handler = before
+        if signal.getsignal(signal.SIGTERM) is kept:  # else it was called meanwhile
+            signal.signal(signal.SIGTERM, kept)
 
 
 @contextmanager

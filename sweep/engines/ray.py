@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.node import Call
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
-from sweep.engines.private_ray import QUIET, PrivateRay, import_ray
+from sweep.engines.private_ray import QUIET, PrivateRay, handler_kept, import_ray
 from sweep.errors import EngineError
 from sweep.machine import cpus
 from sweep.task import Arrays, Source, Task, resolve
@@ -291,7 +291,8 @@ def _join(address: str) -> None:
     if host in ("localhost", "127.0.0.1"):  # else Ray takes it for this machine's address on the network
         ray_constants.ENABLE_RAY_CLUSTER = False
     try:
-        ray.init(address, **QUIET)
+        with handler_kept():
+            ray.init(address, **QUIET)
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
 

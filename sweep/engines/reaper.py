@@ -20,7 +20,8 @@ _SURVEY = 1.0
 
 def main(driver: int, mark: str) -> None:
     """Keep a list of the marked family of process `driver` until standard input closes, then kill it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # either may be sent to all processes at once
+        signal.signal(number, signal.SIG_IGN)
     name, _, value = mark.partition("=")
     known: set[psutil.Process] = set()
     while not select.select([sys.stdin], [], [], _SURVEY)[0]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sweep.arguments import check_count
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
 from sweep.fluid.ladder import Ladder
 from sweep.fluid.mean_length import Estimate, mean_length
 from sweep.fluid.state import InvariantState
-from sweep.grids import check_levels
 from sweep.laws import Law, as_law
 from sweep.routing import limit_phi
 from sweep.schema import dataset
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 #: Levels output at most when their number is left open, and levels solved at most for the sake of the means,
 #: which those beyond enter by extrapolation.
 OPEN_LEVELS, MOST_LEVELS = 400, 1600
-#: log S_ℓ below which a level is not output of its own accord (1e-10), and adds nothing to means.
-_NEGLIGIBLE, _NOTHING = -23.02585092994046, -45.0
+#: log S_ℓ below which a level is not output of its own accord (1e-10), adds nothing to means, and is 0.
+_NEGLIGIBLE, _NOTHING, _ZERO = -23.02585092994046, -45.0, -746.0
+#: Most levels that may be asked for, and what more would cost.
+_MOST_ASKED, _COST = 20_000, "each takes up to 50 kB and 5 ms, more the higher it is"
 #: Widths of panels, as shares of their left ends, tried in turn.
 _GROWTHS = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)
 #: Ages of the labelled output: 0, then 2^{k/2} for these k, then inf.
 _HALF_OCTAVES = range(-12, 25)
 
 
-def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
+def solve_invariant(limit: Limit, levels: int | None = None, *, vanishing: bool = False) -> InvariantState:
     """Solve for the invariant state at the level of arrays.
 
     Parameters
@@ -40,6 +42,8 @@ def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
         d, λ < 1, G and the fraction; the initial state and the law of arrivals do not matter.
     levels
         How many levels to hold; None for those with S_ℓ ≥ 1e-10, at most 400.
+    vanishing
+        Whether fewer do where S_ℓ = 0 in double precision for those that are out of reach.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
         raise ValueError(f"lam must be below 1 for an invariant state to exist, got {limit.lam:g}")
     for growth in _GROWTHS:
         ladder = Ladder(limit, growth)
-        length = _climb(ladder, levels)
+        length = _climb(ladder, levels, vanishing)
         if ladder.fine:
             break
     else:
@@ -72,11 +76,15 @@ def solve_invariant(limit: Limit, levels: int | None = None) -> InvariantState:
     )
 
 
-def _climb(ladder: Ladder, levels: int | None) -> Estimate:
+def _climb(ladder: Ladder, levels: int | None, vanishing: bool) -> Estimate:
     """Climb to the levels asked for and to those the mean needs, as long as the panels are fine enough."""
-    if levels is not None:
-        while ladder.levels < levels and ladder.fine:
+    while levels is not None and ladder.levels < levels and ladder.fine:
+        try:
             ladder.climb()
+        except AccuracyError:
+            if not (vanishing and ladder.steps[-1].log_S < _ZERO):
+                raise
+            break
     length = mean_length(ladder)
     while ladder.fine and ladder.levels < MOST_LEVELS and ladder.steps[-1].log_S >= _NOTHING:
         enough = levels is not None or ladder.levels >= OPEN_LEVELS or ladder.steps[-1].log_S < _NEGLIGIBLE
@@ -152,7 +160,18 @@ def invariant_state(
     """
     limit_phi(routing)
     limit = Limit(d=d, lam=lam, G=as_law(G, "G"), fraction=fraction)
-    return _labelled(solve_invariant(limit, check_levels(levels)))
+    return _labelled(solve_invariant(limit, check_asked(levels)))
+
+
+def check_asked(levels: Any) -> int | None:
+    """Return a number of levels that an invariant state may be solved for, or None for automatic.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a whole number from 1 to 20000.
+    """
+    return None if levels is None else check_count("levels", levels, most=_MOST_ASKED, cost=_COST)
 
 
 def _labelled(state: InvariantState) -> xr.Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,7 +134,15 @@ class FreshStart(Start):
 
 @final
 class InvariantStart(Start):
-    """The invariant state of the limit; where it reaches above the top level, it is kept as it is there."""
+    """The invariant state of the limit; where it reaches above the top level, it is kept as it is there.
+
+    Levels so high that their equations are out of reach are empty if S_ℓ underflows before.
+
+    Raises
+    ------
+    ValueError
+        λ ≥ 1: there is no invariant state.
+    """
 
     def __init__(self, limit: Limit) -> None:
         if limit.lam >= 1.0:
@@ -142,6 +151,7 @@ class InvariantStart(Start):
                 "take lam below 1 or another start"
             )
         self._limit = limit
+        self._asked = 0
         self._moments: dict[float, Floats] = {}
 
     @cached_property
@@ -149,10 +159,17 @@ class InvariantStart(Start):
         return solve_invariant(self._limit)
 
     def _state(self, levels: int) -> InvariantState:
-        if levels > self._open.levels:
-            self._open = solve_invariant(self._limit, levels)
+        """Return the state with so many levels, or with all that are in reach, the others being empty."""
+        if levels > max(self._open.levels, self._asked):
+            self._open = solve_invariant(self._limit, levels, vanishing=True)
+            self._asked = levels if levels == self._open.levels else sys.maxsize
             self._moments.clear()
         return self._open
+
+    def _tails(self, levels: int) -> list[float]:
+        """Return S_ℓ for ℓ = 1 … `levels`."""
+        S: list[float] = self._state(levels).S[:levels].tolist()
+        return S + [0.0] * (levels - len(S))
 
     @property
     def jobs(self) -> float:
@@ -174,14 +191,14 @@ class InvariantStart(Start):
 
     def entering(self, levels: int) -> float:
         """Return λ φ(S_L), the flow both ways above the top level L."""
-        limit, S = self._limit, self._state(levels).S
-        return limit.lam * phi(float(S[levels - 1]), limit.d, limit.fraction)
+        limit, S = self._limit, self._tails(levels)
+        return limit.lam * phi(S[-1], limit.d, limit.fraction)
 
     def residuals(self, levels: int) -> Floats:
         """By parts, P(S_k, S_{k+1}) Δ_k = S_{k+1}/λ − φ(S_{k+1}): see `InvariantState`."""
-        limit, S = self._limit, self._state(levels).S.tolist()
+        limit = self._limit
         residuals = np.zeros(levels - 1)
-        for k, (own, above) in enumerate(pairwise(S[:levels])):
+        for k, (own, above) in enumerate(pairwise(self._tails(levels))):
             slope = chord_slope(own, above, limit.d, limit.fraction)
             if slope > 0.0:  # it may underflow
                 residuals[k] = (above / limit.lam - phi(above, limit.d, limit.fraction)) / slope
@@ -189,7 +206,7 @@ class InvariantStart(Start):
 
     def waits_beyond(self, levels: int) -> float:
         """Return the wait in the invariant state without that at queues of at most `levels`."""
-        limit, S = self._limit, self._state(levels + 1).S.tolist()
+        limit, S = self._limit, self._tails(levels + 1)
         within = math.fsum(S[1 : levels + 1]) / limit.lam
         if levels:
             within -= phi(S[levels], limit.d, limit.fraction)
@@ -237,8 +254,8 @@ class InvariantStart(Start):
         rows, panels, size = moments.shape
         flat = np.ascontiguousarray(moments.reshape(rows * panels, size))
         places, part = np.tile(np.arange(panels), rows), np.empty(rows * panels)
-        result = np.empty((rows, levels))
-        for m in range(levels):
+        result = np.zeros((rows, levels))
+        for m in range(min(levels, state.levels)):
             masses(state.coefficients[m], places, flat, part)
             total = tails * float(state.scaled(m + 1, state.panels.end))
             for panel in range(panels):

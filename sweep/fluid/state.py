@@ -10,6 +10,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sweep.arguments import check_count, numbers, row, shown
 from sweep.cell import Limit
 from sweep.fluid.mean_length import Estimate
 from sweep.fluid.panels import Floats, Integers, Panels, moments_between
@@ -108,9 +109,9 @@ class InvariantState:
         Raises
         ------
         ValueError
-            An age below 0.
+            No row of ages, or one below 0.
         """
-        return self._age_cdfs(range(1, self.levels + 1), _checked("ages", ages, math.inf))
+        return self._age_cdfs(range(1, self.levels + 1), _checked("ages", row("ages", ages), math.inf))
 
     def _age_cdfs(self, levels: range, ages: Floats) -> Floats:
         from sweep.fluid.invariant_kernels import masses
@@ -123,13 +124,13 @@ class InvariantState:
         beyond = law.integrated_tail(inside) - law.integrated_tail(ages)
         part, whole = np.empty(ages.size), np.empty(edges.size - 1)
         cdfs = np.empty((len(levels), ages.size))
-        for row, level in zip(cdfs, levels, strict=True):
+        for cdf, level in zip(cdfs, levels, strict=True):
             coefficients = self._held(level)
             masses(coefficients, places, weights, part)
             masses(coefficients, np.arange(whole.size), self.panels.moments, whole)
             before = np.cumsum(np.append(0.0, whole))
             last = float(self.scaled(level, self.panels.end))
-            row[:] = np.minimum(before[places] + part + last * np.where(ages > inside, beyond, 0.0), 1.0)
+            cdf[:] = np.minimum(before[places] + part + last * np.where(ages > inside, beyond, 0.0), 1.0)
         return cdfs
 
     def quantile(self, level: int, shares: ArrayLike) -> Floats:
@@ -193,9 +194,10 @@ class InvariantState:
         return lengths
 
     def _held(self, level: int) -> Floats:
-        if not 1 <= level <= self.levels:
-            raise ValueError(f"level must lie between 1 and the {self.levels} held, got {level}")
-        return np.asarray(self.coefficients[level - 1])
+        held = check_count("level", level)
+        if held > self.levels:
+            raise ValueError(f"level must lie between 1 and the {self.levels} held, got {shown(level)}")
+        return np.asarray(self.coefficients[held - 1])
 
     @cached_property
     def _cells(self) -> _Cells:
@@ -228,7 +230,7 @@ class _Cells:
 
 
 def _checked(name: str, values: ArrayLike, most: float) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = numbers(name, values)
     refused = array[~((array >= 0.0) & (array <= most))]
     if refused.size:
         raise ValueError(f"{name} must lie in [0, {most:g}], got {float(refused.flat[0])!r}")

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep import grids
+from sweep import arguments, grids
 from sweep.arrivals import Profile
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
@@ -49,6 +49,7 @@ from sweep.fluid.mesh import Mesh, plan_mesh
 from sweep.fluid.ode import solve_ode
 from sweep.fluid.path import Path, trace
 from sweep.fluid.readout import Readout, keep_nodes
+from sweep.fluid.size import check_size
 from sweep.fluid.start import Start, start_of
 from sweep.initial import Initial
 from sweep.laws import Law
@@ -156,8 +157,9 @@ def solve_fluid(
     at = grids.check_snapshots(snapshots, float(t[-1]))
     age = grids.check_ages(ages, at)
     accepted = check_tolerance(tolerance)
-    check_method(method)
-    arrays = solve(limit, times=t, levels=shown, snapshots=at, ages=age, tolerance=accepted, method=method)
+    way = check_method(method)
+    grids.check_tables(shown, t.size, at.size, age.size)
+    arrays = solve(limit, times=t, levels=shown, snapshots=at, ages=age, tolerance=accepted, method=way)
     level = np.arange(1, arrays["S"].shape[1] + 1)
     return dataset("fluid", arrays, {"t": t, "level": level, "snapshot": at, "age": age})
 
@@ -176,9 +178,12 @@ def solve(
 
     Raises
     ------
+    ValueError
+        A solve that memory cannot hold or that takes hours; a start that the limit, or the method, lacks.
     AccuracyError
         The tolerance was not reached within the work allowed.
     """
+    check_size(limit, max([float(times[-1]), *snapshots.tolist()]), levels)
     start = start_of(limit)
     found = METHODS[method](
         limit, start, times=times, shown=levels, snapshots=snapshots, ages=ages, tolerance=tolerance
@@ -332,16 +337,17 @@ def resized(values: Floats, shown: int, beyond: float = 0.0) -> Floats:
     return result
 
 
-def check_method(method: Any) -> None:
-    """Refuse a method that does not exist.
+def check_method(method: Any) -> str:
+    """Return the method if it exists.
 
     Raises
     ------
+    TypeError
+        Not text.
     ValueError
         Not a key of `METHODS`.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    return arguments.check_choice("method", method, METHODS)
 
 
 def check_tolerance(tolerance: Any) -> float:
@@ -354,8 +360,4 @@ def check_tolerance(tolerance: Any) -> float:
     ValueError
         Outside [1e-12, 1).
     """
-    if isinstance(tolerance, (bool, str)) or not hasattr(tolerance, "__float__"):
-        raise TypeError(f"tolerance must be a number, got {tolerance!r}")
-    if not 1e-12 <= float(tolerance) < 1.0:
-        raise ValueError(f"tolerance must lie in [1e-12, 1), got {tolerance!r}")
-    return float(tolerance)
+    return arguments.check_tolerance(tolerance, 1e-12)

@@ -12,6 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.arguments import numbers
 from sweep.laws.parameters import Parameter, value_text
 from sweep.laws.quadrature import laplace_transform
 
@@ -132,7 +133,7 @@ class Law(ABC):
         Raises
         ------
         ValueError
-            An age is negative or nan (so for every function of age).
+            An age is no number, negative or nan (so for every function of age).
         """
         return _evaluate(self._survival, x, 0.0)
 
@@ -210,7 +211,7 @@ class Law(ABC):
 def _evaluate(
     function: Callable[[FloatArray], FloatArray], x: ArrayLike, at_infinity: float, name: str = "x"
 ) -> FloatArray:
-    ages = np.asarray(x, dtype=np.float64)
+    ages = numbers(name, x)
     refused = ages[~(ages >= 0.0)]
     if refused.size:
         raise ValueError(f"{name} must be at least 0, got {float(refused[0])!r}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+from sweep.arguments import as_float, shown
 from sweep.laws.base import Law
 from sweep.laws.bounded import Uniform
 from sweep.laws.exponential import Exponential
@@ -70,7 +71,9 @@ def from_scipy(frozen: FrozenDistribution, field: str = "G") -> Law:
     shapes = frozen.dist.shapes.split(", ") if frozen.dist.shapes else []
     given = {"loc": 0.0, "scale": 1.0, **dict(zip([*shapes, "loc", "scale"], frozen.args, strict=False))}
     given.update(frozen.kwds)
-    mean = float(frozen.mean())
+    mean = as_float(frozen.mean())
+    if mean is None:
+        raise ValueError(f"{field} must be one law, got scipy.stats.{name} of means {shown(frozen.mean())}")
     if name != "uniform" and given["loc"] != 0.0:
         raise ValueError(f"{field} must have loc 0, got scipy.stats.{name} with loc {given['loc']!r}")
     if not abs(mean - 1.0) <= _MEAN_TOLERANCE:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from sweep.arguments import as_float, canonical, shown
 
 #: The text of a number; words, nan and inf are none.
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -30,7 +33,7 @@ def canonical_number(value: float) -> float:
     >>> canonical_number(3 * 0.1)
     0.3
     """
-    return float(f"{value:.12g}")
+    return canonical(value)
 
 
 def number_text(value: float) -> str:
@@ -97,15 +100,16 @@ class Range:
         ValueError
             Not finite, outside the range, or not whole where it must be.
         """
-        if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-            raise TypeError(f"{name} must be {self.text}, got {value!r}")
         try:
-            number = canonical_number(float(value))
+            given = as_float(value)
         except OverflowError:
-            number = math.inf
+            given = math.inf
+        if given is None:
+            raise TypeError(f"{name} must be {self.text}, got {shown(value)}")
+        number = canonical_number(given)
         inside = self.least < number if self.open_least else self.least <= number
         if not (inside and number <= self.most) or (self.whole and not number.is_integer()):
-            raise ValueError(f"{name} must be {self.text}, got {value!r}")
+            raise ValueError(f"{name} must be {self.text}, got {shown(value)}")
         return int(number) if self.whole else number
 
 
@@ -145,19 +149,22 @@ class Brackets:
             if len(lengths) != 1 or not 1 <= max(lengths) <= self.most or len(rows) > self.most:
                 raise ValueError
         except TypeError:
-            raise TypeError(f"{name} must be {self.text}, got {value!r}") from None
+            raise TypeError(f"{name} must be {self.text}, got {shown(value)}") from None
         except (ValueError, OverflowError):
-            raise ValueError(f"{name} must be {self.text}, got {value!r}") from None
+            raise ValueError(f"{name} must be {self.text}, got {shown(value)}") from None
         return entries
 
     def _entries(self, value: Any, depth: int) -> Any:
         if depth:
-            if isinstance(value, str):
+            if isinstance(value, (str, bytes, Mapping, Set)):
                 raise TypeError
+            if len(value) > self.most:
+                raise ValueError
             return tuple(self._entries(entry, depth - 1) for entry in value)
-        if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+        given = as_float(value)
+        if given is None:
             raise TypeError
-        number = canonical_number(float(value)) + 0.0  # −0 becomes 0
+        number = canonical_number(given) + 0.0  # −0 becomes 0
         if not math.isfinite(number):
             raise ValueError
         return number

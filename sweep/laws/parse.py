@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from sweep.arguments import shown as text_of
 from sweep.laws.base import Law
 from sweep.laws.bounded import Deterministic, Uniform
 from sweep.laws.exponential import Exponential, Hyperexponential
@@ -73,7 +74,9 @@ def parse_law(text: str, field: str = "G") -> Law:
     ValueError: G must have beta a number above 1 and up to 1000000, got 'lomax(beta=1)'
     """
     if not isinstance(text, str):
-        raise TypeError(f"{field} must be a law or its text, got {text!r}; write for example 'exponential'")
+        raise TypeError(
+            f"{field} must be a law or its text, got {text_of(text)}; write for example 'exponential'"
+        )
     shown = repr(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
     call = _CALL.fullmatch(text)
     if call is None:

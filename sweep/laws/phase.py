@@ -39,6 +39,14 @@ class PhaseType(Law):
     in far tails too, and cost about (phases)² operations for each binary digit of the age; the first of them
     takes time in proportion to (phases)³ once in a process.
 
+    Raises
+    ------
+    TypeError
+        `alpha` or `T` that are no sequences of numbers, or nested otherwise.
+    ValueError
+        More than 50 phases, shapes that do not fit, entries out of range, rates that do not sum to 0 or less,
+        phases that are not reached or have no way out, another mean than 1.
+
     Examples
     --------
     >>> PhaseType(alpha=[0.5, 0.5], T=[[-2, 0], [0, -1]])

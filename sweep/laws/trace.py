@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
+from sweep.arguments import check_path, shown
 from sweep.laws.base import FloatArray, Law, elementwise
 from sweep.laws.trace_file import read_numbers
 
@@ -37,6 +37,13 @@ class Trace(Law):
     The text keeps the path, as seen from the working directory. Samples and functions of age cost the same
     for many numbers as for few, but `atoms` and `breakpoints` list every distinct one, and what treats jumps
     one by one is slow then.
+
+    Raises
+    ------
+    TypeError
+        A path that is neither text nor a path.
+    ValueError
+        A path with parentheses, quotes or line ends; a file that is missing or holds other than such numbers.
 
     Examples
     --------
@@ -197,11 +204,11 @@ class Trace(Law):
 
 
 def _check_path(path: Any) -> str:
-    text = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(text, str):
-        raise TypeError(f"path must be text or a path, got {path!r}")
+    text = check_path("path", path)
     if not text.strip() or any(character in '()\n\r"' for character in text):
-        raise ValueError(f"path must name a file, without parentheses, quotes and line ends, got {text!r}")
+        raise ValueError(
+            f"path must name a file, without parentheses, quotes and line ends, got {shown(text)}"
+        )
     return text
 
 

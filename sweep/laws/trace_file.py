@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.arguments import shown
 from sweep.laws.parameters import NUMBER
 
 FloatArray = NDArray[np.float64]
@@ -49,8 +50,8 @@ def read_numbers(path: str) -> FloatArray:
         return _read(os.path.abspath(path), path, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise ValueError(
-            f"path must name a readable file, got {path!r}: {error.strerror}; a relative path starts from "
-            f"{os.getcwd()!r}"
+            f"path must name a readable file, got {shown(path)}: {error.strerror}; a relative path starts "
+            f"from {os.getcwd()!r}"
         ) from None
 
 

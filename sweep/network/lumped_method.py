@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.arguments import check_choice
 from sweep.cell import Cell
 from sweep.laws import Exponential
 
@@ -42,6 +43,8 @@ def choose_method(
 
     Raises
     ------
+    TypeError
+        A method that is not text.
     ValueError
         No such method; a network, or an output, that level counts do not have.
 
@@ -51,8 +54,7 @@ def choose_method(
     >>> choose_method(cell), choose_method(cell, method="auto")
     ('servers', 'lumped')
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_choice("method", method, METHODS)
     if method == "servers" or (method == "auto" and not _faster(cell, routing)):
         return "servers"
     if not isinstance(cell.G, Exponential):

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arrivals import Profile
-from sweep.cell import Cell, check_count
+from sweep.arguments import check_count, check_memory, check_switch
+from sweep.arrivals import Profile, check_periods
+from sweep.cell import Cell
 from sweep.delayed import Delayed
-from sweep.grids import check_ages, check_levels, check_snapshots, check_times
+from sweep.grids import check_ages, check_levels, check_snapshots, check_tables, check_times
 from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.network import kernels, state
 from sweep.network.path import Path as Path
 from sweep.network.path import tails
 from sweep.network.path import trim as _trim
-from sweep.network.replica import run_cell
+from sweep.network.replica import check_method, run_cell
 from sweep.network.start import servers_at_start
 from sweep.network.supply import BLOCK, Supply
 from sweep.schema import dataset
@@ -32,6 +33,10 @@ Integers = NDArray[np.int64]
 #: Levels the tables start with when their number is automatic, and the longest queue at time 0 that they hold
 #: then: longer ones are counted together.
 _LEVELS, _MOST_LEVELS = 16, 4096
+#: Bytes of a server, more for each snapshot, and more where jobs are measured.
+_SERVER, _SNAPSHOT, _MEASURED = 20, 36, 24
+#: Jobs of one path at most, and days that one takes, about.
+_MOST_ARRIVALS, _JOB_DAYS = 1e14, 1e-12
 
 
 def simulate(
@@ -159,16 +164,17 @@ def simulate(
     grid = check_times(times)
     moments = check_snapshots(snapshots, float(grid[-1]))
     bounds = check_ages(ages, moments)
-    path = run_cell(
-        cell,
-        times=grid,
-        seed=check_count("seed", seed, 0),
-        replica=check_count("replica", replica, 0),
-        levels=check_levels(levels),
-        snapshots=moments,
-        averages=_check_switch("averages", averages),
-        measure=_check_switch("measure", measure),
-    )
+    outputs: dict[str, Any] = {
+        "seed": check_count("seed", seed, 0),
+        "replica": check_count("replica", replica, 0),
+        "levels": check_levels(levels),
+        "averages": check_switch("averages", averages),
+        "measure": check_switch("measure", measure),
+    }
+    check_tables(outputs["levels"], grid.size, moments.size, bounds.size)
+    check_method(cell, snapshots=moments.size, measure=outputs["measure"])
+    _check_size(cell, grid, moments.size, outputs["measure"])
+    path = run_cell(cell, times=grid, snapshots=moments, **outputs)
     arrays = path.arrays(bounds)
     coordinates = {
         "t": grid,
@@ -352,7 +358,17 @@ def _block(cell: Cell, end: float) -> int:
     return math.ceil(min(BLOCK, 1.1 * cell.lam * cell.N * (end + 1.0) + 32))
 
 
-def _check_switch(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be true or false, got {value!r}")
-    return value
+def _check_size(cell: Cell, times: Floats, snapshots: int, measure: bool) -> None:
+    """Refuse a network that memory cannot hold, and times up to which too many jobs arrive."""
+    end = float(times[-1])
+    check_periods(cell.arrivals, end)
+    if cell.method == "servers":
+        size = cell.N * (_SERVER + _SNAPSHOT * snapshots + _MEASURED * measure)
+        check_memory("N", cell.N, size, 'take fewer servers, or method = "lumped" for exponential service')
+    jobs = cell.lam * cell.N * end
+    if jobs > _MOST_ARRIVALS:
+        raise ValueError(
+            f"times must end before {_MOST_ARRIVALS:.0e} jobs have arrived, got {end:g} with N = {cell.N} "
+            f"and lam = {cell.lam:g}: those are {jobs:.1e} jobs, or {jobs * _JOB_DAYS:.1e} days, and float64 "
+            "would no longer tell their times apart"
+        )

@@ -45,7 +45,13 @@ def whole(name: str, least: int = 1, most: int | None = None) -> BeforeValidator
 
 
 def as_value_error(check: Callable[[], T]) -> T:
-    """Return what `check` does, with its TypeError as a ValueError: pydantic collects those alone."""
+    """Return what `check` does, with its TypeError as a ValueError: pydantic collects those alone.
+
+    Raises
+    ------
+    ValueError
+        What `check` raises.
+    """
     try:
         return check()
     except TypeError as error:

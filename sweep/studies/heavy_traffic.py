@@ -146,7 +146,13 @@ class HeavyTrafficSpec(SweepSpec):
     run: Run = Field(description="what every cell is run for")
 
     def cell(self, point: Point) -> Cell:
-        """Return the network of a point: SQ(ell) for a share of arrivals, near its critical load."""
+        """Return the network of a point: SQ(ell) for a share of arrivals, near its critical load.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Parameters that make no network, or that the study does not have.
+        """
         self._limit(point).model  # noqa: B018  raises where σ² is infinite
         lam, fraction = prelimit(m=point.m, b1=point.b1, b0=point.b0)
         run, arrivals = self.run, as_arrivals(self.run.arrivals)

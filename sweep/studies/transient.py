@@ -155,7 +155,13 @@ class TransientSpec(SweepSpec):
     run: Run = Field(description="what every cell is run for")
 
     def cell(self, point: Point) -> Cell:
-        """Return the network of a point."""
+        """Return the network of a point.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Parameters that make no network, or that the study does not have.
+        """
         run = self.run
         cell = Cell(
             N=point.N,

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,27 +24,15 @@ from tests.verification.trial_runs import (
     must,
     must_be_equal,
     start,
+    tables,
     trial,
+    undisturbed,
     wait_for,
     workers_of,
     write_spec,
 )
 
-SPEC = """
-name = "disk"
-study = "transient"
-seed = 14
-[grid]
-N = [100, 30000]
-d = [1, 2]
-lam = [0.7, 0.9]
-G = ["exponential", "lomax(beta=1.5)"]
-[run]
-horizon = 40.0
-times = 201
-levels = 12
-replicas = 24
-"""
+TABLES = tables("disk", 14, {"N": [100, 30_000]}, horizon=40.0, times=201, levels=12)
 MEGABYTE = 2**20
 
 
@@ -82,24 +69,21 @@ def failing(spec: Path, store: Path, *parts: str) -> str:
 
 def main() -> None:
     """Go through every trouble with the same sweep."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spec = write_spec(folder, SPEC)
-        with trial("the disk under a run") as show:
-            show("undisturbed run", f"{finish(spec, folder / 'calm'):.1f} s")
-            calm = contents(folder / "calm")
-            sizes = [path.stat().st_size for path in (folder / "calm").rglob("*") if path.is_file()]
-            show("bytes of the whole store", f"{sum(sizes):,}")
-            for share in (0.3, 0.9):
-                full(folder, spec, calm, int(share * sum(sizes)))
-                show(f"disk of {share:.0%} of them", "told, nothing lost, resumed to the same bits")
-            said = forbidden(folder, spec, calm)
-            show("disk made read-only", said[:90])
-            for number in range(3):
-                damaged(folder, spec, calm, random.Random(number))
-            show("shards cut, flipped, emptied, exchanged", "those alone redone, the same bits")
-            show("second run on a store", two(folder, spec, calm)[:90])
-            show("lock of a dead process, shards of the future", stale(folder, spec, calm))
+    with trial("the disk under a run") as (show, folder):
+        calm = undisturbed(folder / "calm", TABLES, show)
+        spec = write_spec(folder, TABLES)
+        sizes = [path.stat().st_size for path in (folder / "calm/store").rglob("*") if path.is_file()]
+        show("bytes of the whole store", f"{sum(sizes):,}")
+        for share in (0.3, 0.9):
+            full(folder, spec, calm, int(share * sum(sizes)))
+            show(f"disk of {share:.0%} of them", "told, nothing lost, resumed to the same bits")
+        said = forbidden(folder, spec, calm)
+        show("disk made read-only", said[:90])
+        for number in range(3):
+            damaged(folder, spec, calm, random.Random(number))
+        show("shards cut, flipped, emptied, exchanged", "those alone redone, the same bits")
+        show("second run on a store", two(folder, spec, calm)[:90])
+        show("lock of a dead process, shards of the future", stale(folder, spec, calm))
 
 
 def full(folder: Path, spec: Path, calm: Contents, size: int) -> None:

@@ -11,7 +11,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,17 +24,13 @@ from sweep.driver import Progress, run
 from sweep.spec import parse_spec
 from sweep.store import Store
 from sweep.work import run_replicas, solve_limit, warm_up
-from tests.verification.trial_runs import must, trial
-
-Show = Callable[[str, object], None]
-RUN = {"horizon": 20.0, "times": 21, "levels": 6, "replicas": 1}
-GRID = {"N": [1000], "d": [2], "lam": [0.9], "G": ["exponential"]}
+from tests.verification.trial_runs import PLAIN, Show, must, tables, trial
 
 
-def spec(grid: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec with changed axes and settings."""
-    head = {"name": "efficiency", "study": "transient", "seed": 15}
-    return {**head, "grid": {**GRID, **grid}, "run": {**RUN, **settings}}
+def spec(grid: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """Return tables of one limit and small replicas, but for what is given."""
+    small = {"times": 21, "levels": 6, "replicas": 1}
+    return tables("efficiency", 15, {**PLAIN, "N": [1000], **grid}, **{**small, **settings})
 
 
 class Clock:
@@ -77,29 +72,28 @@ def seconds_of(store: Path) -> list[float]:
     return found
 
 
-def speedup(show: Show) -> None:
+def speedup(show: Show, folder: Path) -> None:
     """Two workers against one process, on a sweep that computes."""
-    tables = spec({"N": [100_000], "G": ["lomax(beta=1.5)"]}, {"replicas": 300})
-    warm_up(parse_spec(tables))
+    what = spec({"N": [100_000], "G": ["lomax(beta=1.5)"]}, replicas=300)
+    warm_up(parse_spec(what))
     rates: dict[str, list[float]] = {"serial": [], "local": []}
-    with tempfile.TemporaryDirectory() as name:
-        for turn in range(2):
-            for engine, workers in (("serial", 1), ("local", 2)):
-                clock = Clock(tables, Path(name) / f"{engine}{turn}", engine, workers)
-                rates[engine].append(clock.rate)
-                show(
-                    f"{engine}, {workers} at once",
-                    f"{clock.rate:.2f} replicas/s, start-up {clock.start_up:.1f} s",
-                )
+    for turn in range(2):
+        for engine, workers in (("serial", 1), ("local", 2)):
+            clock = Clock(what, folder / f"{engine}{turn}", engine, workers)
+            rates[engine].append(clock.rate)
+            show(
+                f"{engine}, {workers} at once",
+                f"{clock.rate:.2f} replicas/s, start-up {clock.start_up:.1f} s",
+            )
     ratio = max(rates["local"]) / max(rates["serial"])
     show("2 workers against serial (1.85 wanted)", f"{ratio:.2f}")
     must(ratio >= 1.85, "two workers are not worth 1.85 of one")
 
 
-def short(show: Show) -> None:
+def short(show: Show, folder: Path) -> None:
     """Ten thousand replicas of about a millisecond, against the same replicas in a bare loop."""
-    tables = spec({"N": [4000]}, {"replicas": 10_000, "keep": "errors"})
-    checked = parse_spec(tables)
+    what = spec({"N": [4000]}, replicas=10_000, keep="errors")
+    checked = parse_spec(what)
     (case,), grids = checked.cells(), checked.grids()
     assert case.limit is not None
     warm_up(checked)
@@ -108,17 +102,16 @@ def short(show: Show) -> None:
     payload = {"items": ((case, tuple(range(1000))),), "seed": 15, "grids": grids}
     run_replicas(payload, shared)
     bare, bare_processor, clocks = [], [], []
-    with tempfile.TemporaryDirectory() as name:
-        # Two limits, for two workers to start.
-        tables_of_nothing = spec({"N": [10], "lam": [0.5, 0.6]}, {"keep": "errors"})
-        nothing = Clock(tables_of_nothing, Path(name) / "nothing", "local", 2)
-        for turn in range(3):
-            began, spent = time.perf_counter(), time.process_time()
-            run_replicas(payload, shared)
-            bare.append((time.perf_counter() - began) / 1000)
-            bare_processor.append((time.process_time() - spent) / 1000)
-            clocks.append(Clock(tables, Path(name) / f"{turn}", "local", 2))
-            show("start-up", f"{clocks[-1].start_up:.1f} s of {clocks[-1].total:.1f} s")
+    # Two limits, for two workers to start.
+    tables_of_nothing = spec({"N": [10], "lam": [0.5, 0.6]}, keep="errors")
+    nothing = Clock(tables_of_nothing, folder / "nothing", "local", 2)
+    for turn in range(3):
+        began, spent = time.perf_counter(), time.process_time()
+        run_replicas(payload, shared)
+        bare.append((time.perf_counter() - began) / 1000)
+        bare_processor.append((time.process_time() - spent) / 1000)
+        clocks.append(Clock(what, folder / f"{turn}", "local", 2))
+        show("start-up", f"{clocks[-1].start_up:.1f} s of {clocks[-1].total:.1f} s")
     share = max(clock.rate for clock in clocks) * min(bare) / 2
     least = min(clock.processor for clock in clocks) - nothing.processor
     show(
@@ -135,19 +128,19 @@ def short(show: Show) -> None:
     must(share >= 0.9, "less than 90 % of ideal")
 
 
-def large(show: Show) -> None:
+def large(show: Show, folder: Path) -> None:
     """A store of 10⁵ cells and 10⁶ replicas with keep = "errors": opening, growing by nothing, loading."""
-    with tempfile.TemporaryDirectory() as name:
-        store = Path(name) / "store"
-        for part in ("fill", "resume", "resume", "load"):
-            command = [sys.executable, "-m", "tests.verification.trial_efficiency", part, str(store)]
-            told = subprocess.run(command, capture_output=True, text=True, check=False)
-            must(told.returncode == 0, told.stderr[-2000:])
-            seconds, peak = map(float, told.stdout.split())
-            show(f"10⁵ cells × 10 replicas: {part}", f"{seconds:.1f} s, peak {peak / 1e6:.0f} MB")
-            if part == "load":
-                must(seconds < 5.0, "loading takes 5 s or more")
-            must(part == "fill" or peak < 1e9, "1 GB or more of memory")
+    folder.mkdir()
+    store = folder / "store"
+    for part in ("fill", "resume", "resume", "load"):
+        command = [sys.executable, "-m", "tests.verification.trial_efficiency", part, str(store)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        must(told.returncode == 0, told.stderr[-2000:])
+        seconds, peak = map(float, told.stdout.split())
+        show(f"10⁵ cells × 10 replicas: {part}", f"{seconds:.1f} s, peak {peak / 1e6:.0f} MB")
+        if part == "load":
+            must(seconds < 5.0, "loading takes 5 s or more")
+        must(part == "fill" or peak < 1e9, "1 GB or more of memory")
 
 
 def many_cells() -> dict[str, Any]:
@@ -157,7 +150,7 @@ def many_cells() -> dict[str, Any]:
         "d": [1, 2, 3, 4, 5],
         "lam": [round(0.1 + 0.04 * i, 2) for i in range(20)],
     }
-    return spec(axes, {"replicas": 10, "keep": "errors", "horizon": 1.0, "times": 3, "levels": 4})
+    return spec(axes, replicas=10, keep="errors", horizon=1.0, times=3, levels=4)
 
 
 def fill(store: Path) -> None:
@@ -193,7 +186,7 @@ def load(store: Path) -> None:
 
 
 if __name__ == "__main__":
-    parts: dict[str, Callable[[Show], None]] = {"speedup": speedup, "short": short, "large": large}
+    parts: dict[str, Callable[[Show, Path], None]] = {"speedup": speedup, "short": short, "large": large}
     children = {"fill": fill, "resume": resume, "load": load}
     if sys.argv[1:2] and sys.argv[1] in children:
         importlib.import_module("xarray")
@@ -201,6 +194,6 @@ if __name__ == "__main__":
         children[sys.argv[1]](Path(sys.argv[2]))
         print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     else:
-        with trial("efficiency") as shown:
+        with trial("efficiency") as (shown, place):
             for chosen in sys.argv[1:] or parts:
-                parts[chosen](shown)
+                parts[chosen](shown, place / chosen)

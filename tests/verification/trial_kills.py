@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,27 +24,15 @@ from tests.verification.trial_runs import (
     must_be_equal,
     must_be_gone,
     start,
+    tables,
     trial,
+    undisturbed,
     wait_for,
     workers_of,
     write_spec,
 )
 
-SPEC = """
-name = "kills"
-study = "transient"
-seed = 11
-[grid]
-N = [100, 60000]
-d = [1, 2]
-lam = [0.7, 0.9]
-G = ["exponential", "lomax(beta=1.5)"]
-[run]
-horizon = 20.0
-times = 101
-levels = 8
-replicas = 24
-"""
+TABLES = tables("kills", 11, {"N": [100, 60_000]})
 #: Kills in one sweep; what is left is then done, and the next sweep begins with an empty store.
 ROUND = ("driver", "driver", "workers", "consolidation")
 WORKERS = 2
@@ -56,18 +43,15 @@ REFRESH = "1"
 def main(kills: int, seed: int) -> None:
     """Kill that many times; moments and victims come from the seed."""
     rng = random.Random(seed)
-    with trial(f"{kills} kills, seed {seed}") as show, tempfile.TemporaryDirectory() as name:
-        calm = Path(name, "calm")
-        calm.mkdir()
-        show("undisturbed run", f"{finish(write_spec(calm, SPEC), calm / 'store'):.1f} s")
+    with trial(f"{kills} kills, seed {seed}") as (show, folder):
+        calm = folder / "calm"
+        expected, done = undisturbed(calm, TABLES, show), Counter[str]()
         must(len(executed(calm)) == shards(calm / "store"), "an undisturbed run computes something twice")
         show("its batches", shards(calm / "store"))
-        expected, done = contents(calm / "store"), Counter[str]()
         again = in_flight = number = 0
         while done.total() < kills:
-            rough = Path(name, f"rough {number}")
-            rough.mkdir()
-            spec, store = write_spec(rough, SPEC), rough / "store"
+            rough = folder / f"rough {number}"
+            spec, store = write_spec(rough, TABLES), rough / "store"
             for kind in ROUND:
                 count, flying = KINDS[kind](spec, store, rng)
                 done[kind] += count

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,23 +17,18 @@ import numpy as np
 import xarray as xr
 
 import sweep
-from tests.verification.trial_runs import contents, finish, must, must_be_equal, start, trial, write_spec
+from tests.verification.trial_runs import (
+    contents,
+    must,
+    must_be_equal,
+    start,
+    tables,
+    trial,
+    undisturbed,
+    write_spec,
+)
 
-SPEC = """
-name = "reader"
-study = "transient"
-seed = 12
-[grid]
-N = [100, 3000, 30000]
-d = [1, 2]
-lam = [0.7, 0.9]
-G = ["exponential", "lomax(beta=1.5)"]
-[run]
-horizon = 20.0
-times = 101
-levels = 8
-replicas = 24
-"""
+TABLES = tables("reader", 12, {"N": [100, 3000, 30_000]})
 THREADS = 8
 
 
@@ -70,10 +64,10 @@ class Reader:
 
 def main() -> None:
     """Read while two workers compute and the results are rebuilt every half second."""
-    with trial("readers during a run") as show, tempfile.TemporaryDirectory() as name:
-        spec, store = write_spec(Path(name), SPEC), Path(name) / "store"
-        finish(spec, Path(name) / "calm")
-        final = sweep.load(Path(name) / "calm")["network"].to_dataset()
+    with trial("readers during a run") as (show, folder):
+        calm, expected = folder / "calm" / "store", undisturbed(folder / "calm", TABLES, show)
+        spec, store = write_spec(folder, TABLES), folder / "store"
+        final = sweep.load(calm)["network"].to_dataset()
         results = store / "results.nc"
 
         loads = [Reader(lambda: sweep.load(store)["network"].to_dataset(), final) for _ in range(THREADS)]
@@ -82,7 +76,7 @@ def main() -> None:
             time.sleep(0.01)
         held = xr.open_dataset(results, group="network", chunks=None)
         seen = np.isfinite(held.S_sup.values)
-        other = Child(results, Path(name) / "calm" / "results.nc")
+        other = Child(results, calm / "results.nc")
         ended = threading.Event()
         threads = [threading.Thread(target=reader.loop, args=(ended,)) for reader in loads]
         for thread in threads:
@@ -102,7 +96,7 @@ def main() -> None:
             must(kept[seen].tobytes() == whole[seen].tobytes(), f"{variable} of the file held open changed")
         held.close()
         show("replicas in the file held open through the run", f"{int(seen.sum())} of {seen.size}, intact")
-        must_be_equal(contents(store), contents(Path(name) / "calm"))
+        must_be_equal(contents(store), expected)
 
 
 def plain(results: Path) -> xr.Dataset:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,13 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 import sweep
+from sweep.spec import parse_spec
 
 ROOT = Path(__file__).parents[2]
+#: Axes and settings of a trial's sweep unless it says otherwise, and axes with a single limit.
+GRID = {"N": [100], "d": [1, 2], "lam": [0.7, 0.9], "G": ["exponential", "lomax(beta=1.5)"]}
+RUN = {"horizon": 20.0, "times": 101, "levels": 8, "replicas": 24}
+PLAIN = {"d": [2], "lam": [0.9], "G": ["exponential"]}
 #: Imported by each process at its start. Workers write down what they execute before they begin, and do to
 #: cells of certain N what TRIAL_DEEDS says; the driver rebuilds its results as often as TRIAL_REFRESH says.
 _SITE = """
@@ -39,6 +45,7 @@ elif "sweep.cli" in sys.orig_argv and os.environ.get("TRIAL_REFRESH"):
     sweep.driver._REFRESH_SECONDS, sweep.driver._REFRESH_SHARE = float(os.environ["TRIAL_REFRESH"]), 1.0
 """
 
+Show = Callable[[str, object], None]
 Contents = dict[str, tuple[tuple[str, ...], Any, bytes]]
 
 
@@ -52,12 +59,22 @@ def must(condition: object, text: str) -> None:
         raise Failed(text)
 
 
-def write_spec(folder: Path, text: str, **changes: str) -> Path:
-    """Write a spec with `NAME` in its text replaced, and return its path."""
-    for name, value in changes.items():
-        text = text.replace(name, value)
+def tables(name: str, seed: int, grid: Mapping[str, Any], **run: Any) -> dict[str, Any]:
+    """Return the tables of a transient sweep: what is given, and else `GRID` and `RUN`."""
+    return {
+        "name": name,
+        "study": "transient",
+        "seed": seed,
+        "grid": {**GRID, **grid},
+        "run": {**RUN, **run},
+    }
+
+
+def write_spec(folder: Path, sweep_tables: Mapping[str, Any]) -> Path:
+    """Write a spec into a folder, made if need be, and return its path."""
+    folder.mkdir(exist_ok=True)
     path = folder / "spec.toml"
-    path.write_text(text)
+    path.write_text(parse_spec(sweep_tables).to_toml())
     return path
 
 
@@ -157,9 +174,16 @@ def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str], pause
     return True
 
 
+def undisturbed(folder: Path, sweep_tables: Mapping[str, Any], show: Show) -> Contents:
+    """Run a sweep that nothing happens to in a folder, show how long it takes, and return its results."""
+    seconds = finish(write_spec(folder, sweep_tables), folder / "store")
+    show("undisturbed run", f"{seconds:.1f} s")
+    return contents(folder / "store")
+
+
 @contextmanager
-def trial(name: str) -> Iterator[Callable[[str, object], None]]:
-    """Run a trial: give a function that prints a figure, and exit 1 with the reason if it fails."""
+def trial(name: str) -> Iterator[tuple[Show, Path]]:
+    """Run a trial: give a function that prints a figure and a folder; exit 1 with the reason if it fails."""
     began = time.perf_counter()
 
     def show(what: str, value: object) -> None:
@@ -167,7 +191,8 @@ def trial(name: str) -> Iterator[Callable[[str, object], None]]:
 
     print(f"== {name}", flush=True)
     try:
-        yield show
+        with tempfile.TemporaryDirectory() as folder:
+            yield show, Path(folder)
     except Failed as failure:
         print(f"FAILED: {failure}", flush=True)
         sys.exit(1)
