@@ -49,3 +49,22 @@ def test_the_command_fits_two_terms_and_leaves_out_small_sizes(tmp_path, capsys)
     assert abs(float(rows[0][1])) < 4 * float(rows[0][2])
     assert abs(float(rows[1][1]) - 1) < 4 * float(rows[1][2])
     assert main([*arguments, "--sizes", "asymptotic"]) == 0
+
+
+def test_a_level_is_fitted_where_higher_ones_are_reached_by_nobody(tmp_path, capsys):
+    path = stored_at_snapshots(tmp_path)
+    with xr.open_datatree(path) as tree:
+        levels = (
+            tree["network"].to_dataset().rename(d_S="V", snapshot="level").assign_coords(level=[1, 7]).load()
+        )
+    levels["V"].attrs["long_name"] = "V"
+    levels.V.loc[{"level": 7, "N": 100}] = 0.0
+    levels.V.loc[{"level": 7, "N": 1000, "replica": 0}] = 0.0
+    path = tmp_path / "levels.nc"
+    xr.DataTree.from_dict({"network": levels}).to_netcdf(path)
+    assert main([str(path), "--quantity", "V", "--level", "1"]) == 0
+    assert float(re.search(r"exponential\s+(\S+)", capsys.readouterr().out)[1]) == pytest.approx(
+        -0.5, abs=0.05
+    )
+    assert main([str(path), "--quantity", "V", "--level", "7"]) == 0  # at N = 100 there is nothing to fit
+    assert re.search(r"exponential.* 16$", capsys.readouterr().out, re.M)
