@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,6 +40,9 @@ grid = { N = [50, 100], m = [16, 64], b1 = [-2.0], b0 = [1.0], ell = [2], G = ["
 run = { horizon = 1.0, times = 3, levels = 80, replicas = 8 }
 """
 
+#: The cluster of the cookbook.
+BOOK = "http://127.0.0.1:8265"
+
 Shell = Callable[[str], str]
 
 
@@ -62,6 +69,20 @@ def timeless(text: str) -> str:
     return re.sub(r" in [\d.]+ s\b", " in some seconds", text)
 
 
+def executed(code: str, folder: Path) -> str:
+    """What a program prints that is run where the reader is."""
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def check(shell: Shell, wanted: list[tuple[str, list[str]]]) -> None:
     assert wanted
     for command, shown in wanted:
@@ -80,17 +101,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shell(folder: Path) -> Shell:
-    """Runs a command as a reader would who has activated the environment; it must succeed."""
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**inherited, "PATH": places, "MPLBACKEND": "agg", "COLUMNS": "100"}
+    """Runs a command where the reader is; it must succeed. Ours run in this process, which is warm."""
 
     def shell(command: str) -> str:
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        words, printed, code = shlex.split(command), io.StringIO(), 0
+        if words[0] == "sweep":
+            words = ["python", "-m", "sweep.cli", *words[1:]]
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+            patch.chdir(folder)
+            patch.setenv("MPLBACKEND", "agg")
+            patch.setenv("COLUMNS", "100")
+            if words[:2] == ["python", "-m"]:
+                patch.setattr(sys, "argv", words[2:])
+                patch.delitem(sys.modules, words[2], raising=False)  # or runpy warns that it is there
+                try:
+                    runpy.run_module(words[2], run_name="__main__")
+                except SystemExit as ended:
+                    code = int(ended.code or 0)
+            else:
+                code = subprocess.run(words, check=False).returncode
+        assert code == 0, f"{command}\n{printed.getvalue()}"
+        return printed.getvalue()
 
     return shell
 
@@ -156,33 +187,31 @@ def test_commands_of_the_analysis(folder: Path, shell: Shell) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_commands_on_a_cluster(folder: Path, shell: Shell, cluster: Head) -> None:
-    def there(text: str) -> str:
-        addressed = text.replace("http://127.0.0.1:8265", cluster.address)
-        addressed = addressed.replace("http://HEAD:8265", cluster.address)
-        return addressed.replace(" spec.toml", " mine.toml").replace("/data/mine", "'~/stores/mine'")
-
-    for text, count in ((COOKBOOK, 5), (README, 3)):
-        wanted = [one for one in starting(text, "sweep") if "--address" in one[0]]
-        assert len(wanted) == count
-        check(shell, [(there(command), shown) for command, shown in wanted])
+    wanted = [one for one in starting(COOKBOOK, "sweep") if "--address" in one[0]]
+    assert len(wanted) == 5
+    check(shell, [(command.replace(BOOK, cluster.address), shown) for command, shown in wanted])
     assert (folder / "out" / "fetched" / "results.nc").exists()
+    for command, _ in starting(README, "sweep"):
+        if "--address" in command:
+            same = command.replace("http://HEAD:8265", BOOK).replace("/data/mine", "'~/stores/mine'")
+            assert same.replace("spec.toml", "mine.toml") in [command for command, _ in wanted]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
-def test_recipes_after_the_first(shell: Shell) -> None:
+def test_recipes_after_the_first(folder: Path, shell: Shell) -> None:
     later = COOKBOOK.split("## Grow a store")[1]
     check(shell, commands(later))
     [code] = blocks(later, "python")
-    assert "['cells', 'fluid', 'network']" in shell(f"python - <<'END'\n{code}\nEND")
+    assert "['cells', 'fluid', 'network']" in executed(code, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("demo")
-def test_python_of_readme(shell: Shell) -> None:
+def test_python_of_readme(folder: Path) -> None:
     code = "\n".join(blocks(README, "python"))
     assert code.count("sweep.") >= 5
-    shell(f"python -W error - <<'END'\n{code}\nEND")
+    executed(code, folder)
 
 
 def test_the_spec_shown_is_the_one_of_the_demo() -> None:

@@ -132,8 +132,8 @@ def kills(cluster: Nodes, folder: Path, show: Show, arguments: argparse.Namespac
             threading.Timer(rng.uniform(0.0, 0.4), rng.choice(family).kill).start()
             struck, calls = struck + 1, 0
 
-    with batches_of(0.4):
-        what = spec([20_000, 30_000, 40_000], horizon=20.0, replicas=arguments.replicas)
+    with batches_of(0.25):
+        what = spec([20_000, 30_000, 40_000], horizon=60.0, replicas=arguments.replicas)
         disturbed(what, cluster, folder, show, progress)
     must(struck == arguments.kills, f"workers were killed {struck} times, not {arguments.kills}")
     show("workers killed", struck)
