@@ -11,7 +11,7 @@ from typing import Any
 NONE = "–"
 
 _INDEX = re.compile(r"\b([SXVCd])_(\w+|𝕊)")
-_POWER = re.compile(r"\^(?:\(([^()]*)\)|(\w+))")
+_POWER = re.compile(r"\^(?:\(([^()]*)\)|(−?\w+(?:\.\w+)*))")
 
 
 def signed(value: float, decimals: int = 3) -> str:
@@ -107,8 +107,8 @@ def marked_up(text: str) -> str:
 
     Examples
     --------
-    >>> marked_up("S_1 < N^(−1/2), d_𝕊 & N^p, log_S")
-    'S<sub>1</sub> &lt; N<sup>−1/2</sup>, d<sub>𝕊</sub> &amp; N<sup>p</sup>, log_S'
+    >>> marked_up("S_1 < N^(−1/2), d_𝕊 & N^p, log_S, N^−0.98.")
+    'S<sub>1</sub> &lt; N<sup>−1/2</sup>, d<sub>𝕊</sub> &amp; N<sup>p</sup>, log_S, N<sup>−0.98</sup>.'
     """
     lowered = _INDEX.sub(r"\1<sub>\2</sub>", html.escape(text))
     return _POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", lowered)

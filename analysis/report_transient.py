@@ -122,7 +122,7 @@ def ages(tree: xr.DataTree, draft: Draft) -> None:
     stored = [name for name in DISTANCES if name in network]
     parts = "; ".join(f"{DISTANCES[name][0]} is {DISTANCES[name][1]}" for name in stored)
     draft.method = (
-        f"At the snapshots {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded "
+        f"At t = {listed(network.snapshot.values.tolist())}: {parts}. Where ages are unbounded "
         "these distances may fall more slowly than N^(−1/2): their exponents are measured, not tested."
     )
     for name in stored:
