@@ -113,7 +113,8 @@ def shell(folder: Path) -> Shell:
             patch.setenv("COLUMNS", "100")
             if words[:2] == ["python", "-m"]:
                 patch.setattr(sys, "argv", words[2:])
-                patch.delitem(sys.modules, words[2], raising=False)  # or runpy warns that it is there
+                name = words[2] if words[2].count(".") else f"{words[2]}.__main__"
+                patch.delitem(sys.modules, name, raising=False)  # or runpy warns that it is there
                 try:
                     runpy.run_module(words[2], run_name="__main__")
                 except SystemExit as ended:

@@ -24,7 +24,8 @@ from tests.job_head import Head, commands
 
 pytestmark = pytest.mark.slow
 
-#: Of a study and a law whose kernels compile quickly, which every head does anew.
+#: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work, so that
+#: there is time for what happens during a job.
 SPEC = """
 name = "cluster"
 study = "equilibrium"
@@ -35,7 +36,7 @@ d = [2]
 lam = [0.9]
 G = ["exponential"]
 [run]
-horizon = 40.0
+horizon = 800.0
 warmup = 10.0
 batches = 4
 levels = 3
