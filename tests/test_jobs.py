@@ -24,8 +24,8 @@ from tests.job_head import Head, commands
 
 pytestmark = pytest.mark.slow
 
-#: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work, so that
-#: there is time for what happens during a job.
+#: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work, as
+#: much happens during a job.
 SPEC = """
 name = "cluster"
 study = "equilibrium"
