@@ -7,6 +7,8 @@ import operator
 import os
 import reprlib
 from collections.abc import Collection
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -180,6 +182,8 @@ def _as_whole(value: Any) -> int | None:
         return None
     if isinstance(number, (float, np.floating)):
         return int(number) if number.is_integer() else None
+    if isinstance(number, (Decimal, Fraction)):
+        return int(number) if math.isfinite(number) and number == int(number) else None
     try:
         return None if isinstance(number, (bool, np.ndarray)) else operator.index(number)
     except TypeError:

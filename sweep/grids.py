@@ -64,6 +64,8 @@ def check_ages(ages: ArrayLike | None, snapshots: Floats) -> Floats:
     example = "[0.0, 0.5, 1.0, 2.0]"
     values = row("ages", ages, f"write {example}", rule="an increasing sequence")
     if values.size and values[-1] == math.inf:
+        if values.size == 1:
+            return values
         values = values[:-1]
     finite = _increasing("ages", values, example)
     return np.append(finite, math.inf)

@@ -184,7 +184,7 @@ def make_plan(
             limit for key, limit in limits.items() if key in used and key not in stored_limits
         ),
         batches=make_batches(items, workers),
-        needed_replicas=sum(map(wanted, cells)),
+        needed_replicas=sum(map(wanted, filter(only, cells))),
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sweep.cell import canonical
+from sweep.arguments import canonical, plain, shown
 from sweep.laws import parse_law
 from sweep.studies.base import Case, SweepSpec
 
@@ -25,19 +25,23 @@ def selection(spec: SweepSpec, only: Mapping[str, Any]) -> Callable[[Case], bool
             raise ValueError(f"only must name an axis ({', '.join(spec.AXES)}), got {name!r}")
         known = spec.axis(name)
         for value in values:
-            if value not in known:
+            if isinstance(value, bool) or value not in known:
                 choices = ", ".join(map(str, known))
-                raise ValueError(f"only must name values of {name} in the spec ({choices}), got {value!r}")
+                raise ValueError(
+                    f"only must name values of {name} in the spec ({choices}), got {shown(value)}"
+                )
     places = {spec.AXES.index(name): set(values) for name, values in listed.items()}
     return lambda case: all(case.values[i] in values for i, values in places.items())
 
 
 def _list(values: Any) -> list[Any]:
+    values = plain(values)
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def _on_axis(value: Any) -> Any:
     """Return a value as the axes of specs have it: numbers to 12 digits, laws as their own text."""
+    value = plain(value)
     if isinstance(value, float):
         return canonical(value)
     if isinstance(value, str):

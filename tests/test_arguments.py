@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import sweep
-from sweep import arguments, machine
+from sweep import arguments, grids, machine
 from sweep.arguments import check_count, check_memory, numbers, real, shown
 from sweep.arrivals import parse_profile
 from sweep.cell import Limit
@@ -219,13 +220,29 @@ def test_a_number_keeps_every_bit(x: float) -> None:
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_whole_number_keeps_every_digit(n: int) -> None:
-    for value in (n, np.int64(n), np.array(n), xr.DataArray(n)):
+    for value in (n, np.int64(n), np.array(n), xr.DataArray(n), Decimal(n), Fraction(n)):
         assert check_count("n", value, -(2**63)) == n
     assert type(check_count("n", np.int64(n), -(2**63))) is int
 
 
 def test_a_whole_float_is_a_whole_number() -> None:
     assert [check_count("N", value) for value in (10.0, np.float32(10.0), np.array(10.0))] == [10, 10, 10]
+
+
+@pytest.mark.parametrize("value", [Decimal("2.5"), Decimal("NaN"), Decimal("Infinity"), Fraction(5, 2)])
+def test_a_broken_number_is_not_whole(value: Any) -> None:
+    with pytest.raises(TypeError, match="N must be a whole number, got"):
+        check_count("N", value)
+
+
+def test_levels_that_heavy_tails_never_fill_are_not_counted() -> None:
+    """From fresh ages lomax(beta=1.1) serves 1.4 jobs a unit of time for long: no queue builds up."""
+    check_size(Limit(d=2, lam=1.4, G="lomax(beta=1.1)"), 1e4, None)
+
+
+def test_the_ages_without_snapshots_may_be_given_back() -> None:
+    ages = grids.default_ages(np.array([]))
+    assert np.array_equal(grids.check_ages(ages, np.array([])), ages)
 
 
 # ---- values as errors show them ---------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sweep.engines.private_ray import handler_kept
 from sweep.engines.termination import Termination
 
 
@@ -25,3 +26,20 @@ def test_ctrl_c_is_told_from_sigterm() -> None:
     with pytest.raises(KeyboardInterrupt), Termination() as termination:
         signal.raise_signal(signal.SIGINT)
     assert (termination.asked, termination.code) == (False, 130)
+
+
+def test_sigterm_while_a_ray_starts_leaves_no_alarm_of_its_library() -> None:
+    def start() -> None:
+        with handler_kept():
+            signal.alarm(60)  # the library's, which aborts the process
+            signal.raise_signal(signal.SIGTERM)
+
+    with Termination() as termination, pytest.raises(KeyboardInterrupt):
+        start()
+    assert (signal.alarm(0), termination.asked) == (0, True)
+
+
+def test_an_alarm_is_left_alone_where_no_signal_came() -> None:
+    with Termination(), handler_kept():
+        signal.alarm(60)
+    assert signal.alarm(0) > 0

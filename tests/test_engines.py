@@ -275,8 +275,8 @@ def test_tasks_wait_for_memory_and_a_lone_task_never_does() -> None:
     [
         ({"name": "slurm"}, ValueError, "engine must be one of serial, local, ray, got 'slurm'"),
         ({"name": "local", "workers": 0}, ValueError, "workers must be at least 1, got 0"),
-        ({"name": "local", "workers": 2.0}, TypeError, "workers must be a whole number or None, got 2.0"),
-        ({"name": "local", "workers": True}, TypeError, "workers must be a whole number or None, got True"),
+        ({"name": "local", "workers": 2.5}, TypeError, "workers must be a whole number, got 2.5"),
+        ({"name": "local", "workers": True}, TypeError, "workers must be a whole number, got True"),
         (
             {"name": "serial", "workers": 2},
             ValueError,

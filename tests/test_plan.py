@@ -12,6 +12,7 @@ from sweep.catalogue import Index, entry_of
 from sweep.costs import path_seconds
 from sweep.plan import Batch, make_plan
 from sweep.scheduler import MAX_DEATHS, Scheduler
+from sweep.selection import selection
 from sweep.spec import parse_spec
 from sweep.task import Outcome
 from tests.test_studies import BY_STUDY, changed
@@ -256,3 +257,8 @@ def test_what_killed_its_worker_goes_last():
     names = [task.name for task in iter(scheduler.next_task, None)]
     assert len(names) == len(plan.batches) == 8
     assert names[-1] == first.name
+
+
+def test_a_plan_of_some_cells_counts_their_replicas_alone():
+    plan = make_plan(spec(), only=selection(spec(), {"N": 10}))
+    assert plan.missing_replicas == plan.needed_replicas == 4 * 16

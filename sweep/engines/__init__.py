@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sweep.arguments import check_choice, check_count
+
 if TYPE_CHECKING:
     from sweep.engines.base import Engine
 
@@ -43,13 +45,9 @@ def make_engine(name: str, workers: int | None = None, *, address: str | None = 
     ...     engine.name, engine.workers
     ('serial', 1)
     """
-    if name not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
+    check_choice("engine", name, ENGINES)
     if workers is not None:
-        if isinstance(workers, bool) or not isinstance(workers, int):
-            raise TypeError(f"workers must be a whole number or None, got {workers!r}")
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, got {workers}")
+        workers = check_count("workers", workers)
     if address is not None and name != "ray":
         raise ValueError(
             f"address must be None for engine {name!r}, got {address!r}; engine 'ray' connects to one"

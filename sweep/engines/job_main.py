@@ -136,15 +136,16 @@ def run(store: str, workers: int | None) -> int:
     from sweep.engines.termination import Termination
 
     with Termination() as termination:  # how a job is cancelled, with SIGKILL three seconds later
-        listing = Listing(store)
-        tell(published=listing.name)
         try:
-            return _run(listing, workers)
+            listing = Listing(store)
+            tell(published=listing.name)
+            try:
+                return _run(listing, workers)
+            finally:
+                listing.write()
         except KeyboardInterrupt:
             say("cancelled; what was finished is stored, and submitting again goes on from there")
             return termination.code
-        finally:
-            listing.write()
 
 
 def _run(listing: Listing, workers: int | None) -> int:

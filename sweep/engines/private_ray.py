@@ -96,8 +96,10 @@ def handler_kept() -> Iterator[None]:
         yield
     finally:
         utils.set_sigterm_handler = before
-        if signal.getsignal(signal.SIGTERM) is kept:  # else it was called meanwhile
+        if signal.getsignal(signal.SIGTERM) is kept:
             signal.signal(signal.SIGTERM, kept)
+        else:  # it was called meanwhile, by the library, which has set an alarm as well
+            signal.alarm(0)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from sweep.arrivals import check_periods
 from sweep.cell import Limit
 from sweep.fluid.invariant import check_asked
 from sweep.initial import Lengths
+from sweep.laws import Law
 
 #: Levels that are always held above the longest queue. Base steps in a unit of time, and in all: one arrival
 #: at most in each, but for so many. How much finer the last resolution is that is always computed.
@@ -52,9 +53,15 @@ def check_size(limit: Limit, horizon: float, levels: int | None) -> None:
     else:
         check_asked(levels)
         _check("levels", levels, levels or 1, steps, "take fewer levels")
-    # A server completes one job in a unit of time on average, and no level holds more than one.
-    grown = float(limit.mean_arrivals(np.array([horizon]))[0]) - horizon
+    # A busy server that begins fresh completes at most 2t / ∫_0^t Ḡ jobs on average by t, by Erickson's bound
+    # of the renewal function, and no level holds more than one job a server.
+    grown = float(limit.mean_arrivals(np.array([horizon]))[0]) - _most_completed(limit.G, horizon)
     _check("lam", limit.lam, grown, steps, "take a lower rate or end earlier")
+
+
+def _most_completed(law: Law, horizon: float) -> float:
+    served = 1.0 - float(law.integrated_tail(np.array([horizon]))[0])
+    return 2.0 * horizon / served if served > 0.0 else 0.0
 
 
 def _check(name: str, value: object, queue: float, steps: float, cure: str) -> None:
