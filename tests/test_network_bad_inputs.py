@@ -14,6 +14,7 @@ from sweep.age_profile import AgeProfile
 from sweep.explicit import Explicit
 from sweep.initial import Lengths, Scaled, parse_initial
 from sweep.laws import parse_law
+from sweep.network import kernels
 from sweep.network import simulate as module
 from sweep.network.simulate import simulate
 from sweep.network.start import servers_at_start
@@ -194,3 +195,36 @@ def test_servers_are_not_drawn_from_a_state_of_the_limit() -> None:
 
     with pytest.raises(TypeError, match="initial must be a state of whole servers, got ages"):
         next(servers_at_start(Other(), 1, 0, np.ones))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"N": 0}, ValueError, "N must be at least 1, got 0"),
+        ({"N": 2**32}, ValueError, "N must be at most 4294967295, got 4294967296"),
+        ({"N": 2.5}, TypeError, "N must be a whole number, got 2.5"),
+        ({"d": 0}, ValueError, "d must be at least 1, got 0"),
+        ({"d": 11, "replacement": False}, ValueError, "d must be at most N without replacement, got d = 11"),
+        ({"lam": -0.5}, ValueError, "lam must be positive and finite, got -0.5"),
+        ({"G": "cauchy"}, ValueError, "G must .*cauchy"),
+        ({"arrivals": "cauchy"}, ValueError, "arrivals must .*cauchy"),
+        ({"times": [1.0, 0.5]}, ValueError, "times must increase, got 0.5 after 1"),
+        ({"times": 11}, ValueError, "times must be an increasing sequence, got 11"),
+        ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+        ({"seed": 0.5}, TypeError, "seed must be a whole number, got 0.5"),
+        ({"replica": -1}, ValueError, "replica must be at least 0, got -1"),
+        ({"levels": 0}, ValueError, "levels must be at least 1, got 0"),
+        ({"fraction": 1.5}, ValueError, r"fraction must lie in \[0, 1\], got 1.5"),
+        ({"replacement": "no"}, TypeError, "replacement must be true or false, got 'no'"),
+        ({"initial": "lengths(2: 0.33)"}, ValueError, "initial must give whole numbers of queues"),
+        ({"initial": "full"}, ValueError, "initial must be an initial state, got 'full'"),
+        ({"snapshots": [2.0]}, ValueError, "snapshots must not be later than the last stored time 1, got 2"),
+        ({"ages": [1.0, 0.0], "snapshots": [1.0]}, ValueError, "ages must increase, got 0 after 1"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    monkeypatch.setattr(kernels, "run", None)
+    with pytest.raises(error, match=text):
+        simulate(**{**GOOD, "N": 10, **change})
