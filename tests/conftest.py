@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
@@ -11,6 +12,11 @@ import pytest
 from sweep.engines import make_engine
 from sweep.engines.base import Engine
 from tests.engine_sources import Make
+
+# Processes that compile different signatures of a kernel at once can spoil numba's cache (its index is read
+# and written without a lock), so each process of pytest -n has its own.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["NUMBA_CACHE_DIR"] += f"-{os.environ['PYTEST_XDIST_WORKER']}"
 
 # The machine is shared and kernels compile at first use, so the time of one example says nothing.
 hypothesis.settings.register_profile("sweep", deadline=None, derandomize=True)

@@ -14,6 +14,8 @@ import pytest
 
 from sweep.engines.node import allowance, node_facts, prepare_node
 
+pytestmark = pytest.mark.alone
+
 #: What each actor of a node does when it starts, together with the others.
 START = """
 import os, sys

@@ -8,6 +8,8 @@ import sys
 import psutil  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+pytestmark = pytest.mark.alone
+
 #: Trials, which one cluster serves one after the other; their sizes here, by name they are run larger.
 TRIALS = ["nodes", "kills", "poison"]
 SIZES = ["--replicas", "120", "--kills", "4"]

@@ -20,6 +20,8 @@ import pytest
 from sweep.spec import parse_spec, read_spec
 from tests.job_head import Head
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -18,6 +18,8 @@ from sweep.errors import EngineError
 from sweep.task import Outcome
 from tests.engine_sources import POOLS, Listed, Make, outcomes, task, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("name", POOLS)
 def test_leaving_early_ends_the_workers(make: Make, name: str, tmp_path: Path) -> None:

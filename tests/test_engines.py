@@ -22,6 +22,8 @@ from sweep.machine import LEAST_MEMORY
 from sweep.task import Outcome, Task, execute
 from tests.engine_sources import POOLS, Listed, Make, outcomes, task, wait_for
 
+pytestmark = pytest.mark.alone
+
 #: Every engine, with every number of workers that the same bits are asked of.
 CREWS = [("serial", 1), ("local", 1), ("local", 2), ("local", 3), ("ray", 1), ("ray", 2)]
 

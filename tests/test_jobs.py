@@ -22,7 +22,7 @@ from sweep.status import store_status
 from tests.engine_sources import wait_for
 from tests.job_head import Head, commands
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 #: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work, as
 #: much happens during a job.

@@ -14,6 +14,8 @@ import pytest
 
 import sweep
 
+pytestmark = pytest.mark.alone
+
 #: Imports every module of kernels, and compiles the smallest kernel.
 COMPILE = """
 import importlib, sweep

@@ -17,6 +17,8 @@ from sweep.driver import run
 from sweep.errors import LockError, MismatchError, SpecError, StoreError
 from sweep.store import Store
 
+pytestmark = pytest.mark.alone
+
 SPEC = {
     "name": "small",
     "study": "transient",

@@ -18,6 +18,8 @@ from sweep.store import Store
 from tests.test_run import SPEC, spec
 from tests.test_studies import EQUILIBRIUM, HEAVY, TRANSIENT, changed
 
+pytestmark = pytest.mark.alone
+
 LONG = changed(
     EQUILIBRIUM, **{"grid.G": ["exponential", "lomax(beta=1.5)"], "run.replicas": 3, "run.measure": True}
 )

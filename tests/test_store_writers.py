@@ -15,6 +15,8 @@ from sweep.errors import LockError, StoreError
 from sweep.store import Store
 from tests.store_items import FRAME, ITEMS, key, write
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def store(tmp_path):

@@ -6,8 +6,6 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sweep.arguments import check_choice, check_count
-
 if TYPE_CHECKING:
     from sweep.engines.base import Engine
 
@@ -45,6 +43,8 @@ def make_engine(name: str, workers: int | None = None, *, address: str | None = 
     ...     engine.name, engine.workers
     ('serial', 1)
     """
+    from sweep.arguments import check_choice, check_count  # a job on a head first looks for NumPy
+
     check_choice("engine", name, ENGINES)
     if workers is not None:
         workers = check_count("workers", workers)
