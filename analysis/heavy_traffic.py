@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.command import drawn, run_command, store_parser
 from analysis.command_tables import NONE, concise, plain, score, with_error
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
-from analysis.heavy_traffic_data import load_tree, starts_of
+from analysis.heavy_traffic_data import load_tree
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
 from analysis.stores import opened_for
@@ -60,12 +60,9 @@ def _tables(tree: xr.DataTree, quantity: str, t: float | None) -> Iterator[Part]
     parts: dict[str, Callable[[], Table]] = {
         "mean of Q/√m": lambda: mean_table(extrapolate_mean(tree, t)),
         "law of one queue": lambda: law_table(queue_laws(tree, t)),
+        "one queue at two times": lambda: two_times_table(two_times(tree, None, t)),
+        "covariance of two queues": lambda: chaos_table(pair_covariances(tree, t)),
     }
-    if starts_of(tree).symmetric:
-        parts |= {
-            "one queue at two times": lambda: two_times_table(two_times(tree, None, t)),
-            "covariance of two queues": lambda: chaos_table(pair_covariances(tree, t)),
-        }
     left_out: dict[str, list[str]] = {}
     for name, part in parts.items():
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from analysis.evidence import FAR
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
-from analysis.heavy_traffic_data import load_tree, starts_of
+from analysis.heavy_traffic_data import load_tree
 from analysis.heavy_traffic_figures import heavy_traffic_figure
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
@@ -154,8 +154,7 @@ def queues(tree: xr.DataTree, draft: Draft) -> None:
         for law in laws
     ]  # fmt: skip
     draft.grids.append(Grid(caption="Law of one queue at the last time.", header=header, rows=cells))
-    if starts_of(load_tree(tree)).symmetric:
-        draft.try_to("The joint law at two times", lambda: _two_times(tree, draft))
+    draft.try_to("The joint law at two times", lambda: _two_times(tree, draft))
 
 
 def _law(laws: Sequence[QueueLaw]) -> Answer:

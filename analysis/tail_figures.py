@@ -14,7 +14,7 @@ from analysis.rows import ROW, name_of
 from analysis.tail_data import Tail, tail_at, tails_of
 from analysis.tail_sequences import Floats
 from analysis.tail_theory import REGIMES
-from analysis.tails import INCONCLUSIVE, TailFit, classify_tail, tail_table
+from analysis.tails import INCONCLUSIVE, TailFit, classify_tail, in_levels, tail_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,7 +197,7 @@ def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequenc
 def _found(fit: TailFit) -> str:
     theory = f" (theory {fit.predicted_rate:.4g})" if math.isfinite(fit.predicted_rate) else ""
     if fit.regime == INCONCLUSIVE:
-        return f"inconclusive on {fit.depth} levels"
+        return f"inconclusive on {in_levels(fit.depth)}"
     symbol, title = REGIMES[fit.regime][0], next(p.title for p in _PANELS if p.regime == fit.regime)
     half = (fit.rate_hi - fit.rate_lo) / 2.0
     digits = min(max(1, 1 - math.floor(math.log10(half))), 4)

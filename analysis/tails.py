@@ -229,12 +229,12 @@ def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None
     """Say the verdict as a referee would accept it."""
     depth, theory = row["depth"], f"; theory says {prediction}" if prediction else ""
     if row["regime"] == INCONCLUSIVE:
-        return f"inconclusive on {depth} levels{_beyond(tail.log_S, row['depth_needed'])}{theory}"
+        return f"inconclusive on {in_levels(depth)}{_beyond(tail.log_S, row['depth_needed'])}{theory}"
     symbol = REGIMES[row["regime"]][0]
     width = max(row["rate_hi"] - row["rate_lo"], 1e-9 * row["rate"])
     digits = min(max(0, 1 - math.floor(math.log10(width))), 9)
     rate, low, high = (f"{row[name]:.{digits}f}" for name in ("rate", "rate_lo", "rate_hi"))
-    seen = f"on {depth} levels, down to S = {power_of_e(row['log_S_depth'])}"
+    seen = f"on {in_levels(depth)}, down to S = {power_of_e(row['log_S_depth'])}"
     noise = f" of {row['n']} replicas" if row["n"] else ""
     answer = f"{theory}: {row['agreement']}" if prediction else ""
     return f"{NAMES[row['regime']]} with {symbol} = {rate} ({low} … {high}) {seen}{noise}{answer}"
@@ -254,6 +254,17 @@ def _beyond(log_S: Floats, needed: int) -> str:
         f" (S = {last}): look as deep as level {needed}, where S is {slow_S} if it goes on as a power law, "
         f"{fast_S} if its steps go on growing as the last"
     )
+
+
+def in_levels(depth: int) -> str:
+    """Say how many levels were seen.
+
+    Examples
+    --------
+    >>> in_levels(1), in_levels(7)
+    ('1 level', '7 levels')
+    """
+    return f"{depth} level{'s' * (depth != 1)}"
 
 
 def power_of_e(log_value: float) -> str:

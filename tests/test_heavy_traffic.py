@@ -324,6 +324,12 @@ def test_command_says_once_why_tables_are_left_out_and_shows_no_number_that_is_n
     out = capsys.readouterr().out
     assert out.count("tree must hold tagged queues") == 1
     assert "left out (law of one queue, one queue at two times): tree must hold tagged queues" in out
+    given = make_tree("points(0: 0.5, 1: 0.5)", 0.0, SPEC.format("false", "[2, 0.5]"))
+    given.to_netcdf(tmp_path / "given.nc")
+    assert main([str(tmp_path / "given.nc")]) == 0
+    out = capsys.readouterr().out
+    for name in ("one queue at two times", "covariance of two queues"):
+        assert f"left out ({name}): tree must have exchangeable starts" in out
     far = tree.copy(deep=True)
     far["network/tagged"][:] = 100.0
     far.to_netcdf(tmp_path / "far.nc")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -100,3 +102,27 @@ def test_the_log_of_a_long_run_of_many_cells_stays_short(
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["0 of 20000 cells  after 0 s", "1 of 20000 cells  after 60 s"]
     assert 100 < len(lines) < 1000
+
+
+def test_a_job_that_cannot_show_its_store_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "session_1" / "job"
+    job.mkdir(parents=True)
+    monkeypatch.chdir(job)
+
+    def failed() -> str:
+        assert job_main.run(str(tmp_path / "store"), 1) == job_main.TROUBLE
+        last = capsys.readouterr().out.splitlines()[-1]
+        text = json.loads(last.removeprefix(job_main.MARK))["failed"]
+        assert text.startswith("the store cannot be shown to the dashboard: ")
+        return str(text)
+
+    assert "lies in no session of Ray" in failed()
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "session_1" / "logs").mkdir()
+    monkeypatch.setattr("sweep.engines.listing.write_file", refuse)
+    assert "No space left on device" in failed()

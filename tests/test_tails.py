@@ -116,7 +116,7 @@ def test_a_shallow_state_says_how_deep_to_look() -> None:
 
 
 def test_a_single_level_says_only_how_many_are_needed() -> None:
-    assert fit_of(np.array([-0.3])).verdict == "inconclusive on 1 levels: look as deep as level 5"
+    assert fit_of(np.array([-0.3])).verdict == "inconclusive on 1 level: look as deep as level 5"
 
 
 @each_state

@@ -134,6 +134,7 @@ def run(store: str, workers: int | None) -> int:
     """Run the sweep on the cluster that this job belongs to."""
     from sweep.engines.listing import Listing
     from sweep.engines.termination import Termination
+    from sweep.errors import StoreError
 
     with Termination() as termination:  # how a job is cancelled, with SIGKILL three seconds later
         try:
@@ -146,6 +147,9 @@ def run(store: str, workers: int | None) -> int:
         except KeyboardInterrupt:
             say("cancelled; what was finished is stored, and submitting again goes on from there")
             return termination.code
+        except (StoreError, OSError) as error:  # of the window, not of the store: what is stored is safe
+            tell(failed=f"the store cannot be shown to the dashboard: {error}")
+            return TROUBLE
 
 
 def _run(listing: Listing, workers: int | None) -> int:
