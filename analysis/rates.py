@@ -14,7 +14,7 @@ from analysis.evidence import CONFIDENCE
 from analysis.quantities import points_of, replicas_of
 from analysis.rate_models import MODELS, SIZES, fit_row
 from analysis.regression import STATISTICS
-from analysis.rows import ROW, rows_of
+from analysis.rows import ROW, check_rows, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -229,11 +229,7 @@ def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
     ValueError
         Axes other than d, lam and G are left.
     """
-    extra = [str(dim) for dim in fits.dims if dim not in ROW]
-    if extra:
-        raise ValueError(
-            f"fits must have no axes but {', '.join(ROW)}, got {', '.join(extra)}: select one value"
-        )
+    check_rows(fits)
     names = [field.name for field in fields(RateFit) if field.name not in ROW]
     for row in rows_of(fits):
         yield RateFit(**{name: row[name].item() for name in (*ROW, *names)})

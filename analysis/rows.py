@@ -30,6 +30,15 @@ def rows_of(data: xr.Dataset, axes: Sequence[str] = ROW) -> Iterator[xr.Dataset]
         yield data.isel(dict(zip(axes, index, strict=True)))
 
 
+def check_rows(fits: xr.Dataset) -> None:
+    """Raise ValueError unless fits have no axes but those of the rows of a table."""
+    extra = [str(dim) for dim in fits.dims if dim not in ROW]
+    if extra:
+        raise ValueError(
+            f"fits must have no axes but {', '.join(ROW)}, got {', '.join(extra)}: select one value"
+        )
+
+
 def labels_of(row: Any, axes: Sequence[str] = ROW) -> dict[str, Any]:
     """Return d, lam and G, or those of them that are given, as plain values.
 

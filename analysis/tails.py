@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from analysis.evidence import CONFIDENCE
-from analysis.rows import ROW
+from analysis.rows import ROW, check_rows
 from analysis.tail_data import Tail, jackknife, tail_at, tails_of
 from analysis.tail_sequences import LEAST_LEVELS, POSSIBLE, Candidate, Floats, candidates
 from analysis.tail_theory import NAMES, REGIMES, TailPrediction, predict_tail
@@ -153,11 +153,7 @@ def tail_table(fits: xr.Dataset) -> Iterator[TailFit]:
     ValueError
         Axes other than d, lam and G are left.
     """
-    extra = [str(dim) for dim in fits.dims if dim not in ROW]
-    if extra:
-        raise ValueError(
-            f"fits must have no axes but {', '.join(ROW)}, got {', '.join(extra)}: select one value"
-        )
+    check_rows(fits)
     for index in np.ndindex(tuple(fits.sizes.values())):
         row = fits.isel(dict(zip(fits.sizes, index, strict=True)))
         labels = {name: _label(row, name) for name in ROW}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from sweep.diffusion.model import Diffusion, sigma2_of
 from sweep.diffusion.start import as_start
 from sweep.errors import AccuracyError
 from sweep.laws import LAWS, parse_law
+from tests.processors import UNCOMPILED, WITHOUT_AVX512, printed
 
 SIMPLE: dict[str, Any] = {"b1": -2.0, "b0": 1.0, "ell": 2, "sigma2": 2.0}
 #: Both signs of b1 and b0, and all degenerate cases of Cole–Hopf, exactly and nearly.
@@ -354,17 +352,10 @@ print(digest.hexdigest())
 
 
 def test_bits_depend_on_neither_vector_units_nor_compilation() -> None:
-    def bits(**changes: str) -> str:
-        environment = {**os.environ, **changes}
-        run = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=True
-        )
-        return run.stdout
-
-    native = bits()
-    assert len(native.strip()) == hashlib.sha256().digest_size * 2
-    assert bits(NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native
-    assert bits(NUMBA_DISABLE_JIT="1") == native
+    native = printed(_PROGRAM)
+    assert len(native.strip()) == 2 * hashlib.sha256().digest_size
+    assert printed(_PROGRAM, environment=WITHOUT_AVX512) == native
+    assert printed(_PROGRAM, environment=UNCOMPILED) == native
 
 
 def test_every_law_can_be_a_start() -> None:

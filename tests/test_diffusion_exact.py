@@ -13,26 +13,9 @@ from scipy.special import erfc
 
 from sweep.diffusion.cole_hopf import cole_hopf, cole_hopf_from
 from sweep.diffusion.exact import stationary
+from tests.test_diffusion import DRIFTS, SIMPLE
 
 REFERENCE = Path(__file__).parent / "reference" / "heavy_traffic_exponential.csv"
-SIMPLE: dict[str, Any] = {"b1": -2.0, "b0": 1.0, "ell": 2, "sigma2": 2.0}
-#: Both signs of b1 and b0, and all degenerate cases of Cole–Hopf, exactly and nearly.
-DRIFTS = [
-    (-2.0, 1.0),
-    (-1.0, -3.0),
-    (1.0, 2.0),
-    (1.0, -2.0),
-    (-1.0, 0.0),
-    (-1.0, 1e-9),
-    (0.0, 1.0),
-    (0.0, -1.0),
-    (-1e-7, 1.0),
-    (-1.0, 1.0),
-    (1.0, -1.0),
-    (-1.0, 1.0 - 1e-8),
-    (0.0, 0.0),
-    (1e-9, -1e-9),
-]
 
 
 def published() -> list[dict[str, float]]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import combinations
 
@@ -29,6 +26,7 @@ from sweep.distances import (
     state_distance,
     wasserstein,
 )
+from tests.processors import WITHOUT_AVX512, printed
 
 INF = math.inf
 #: Coarse positions and weights, so that ties occur often, and arbitrary ones.
@@ -316,19 +314,9 @@ def test_bits_are_the_same_without_wide_vector_units() -> None:
         "print([z.hex() for z in (s.prohorov(x, w, y, 1 / 3e4), s.prohorov_between(a, c), s.kolmogorov(a, c),"
         "s.wasserstein(a, c), v.value, v.error)])"
     )
-    narrow = {**os.environ, "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for env in (dict(os.environ), narrow)
-    ]
-    assert outputs[0] == outputs[1]
-    assert outputs[0].count("0x") == 6
+    native = printed(program)
+    assert native.count("0x") == 6
+    assert printed(program, environment=WITHOUT_AVX512) == native
 
 
 # ---- d_𝕊

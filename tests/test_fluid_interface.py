@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from sweep.fluid.kernels import solve_level
 from sweep.fluid.mesh import common_step
 from sweep.laws import parse_law
 from sweep.routing import phi
+from tests.processors import NATIVE, UNCOMPILED, WITHOUT_AVX512, printed
 
 
 def test_a_dataset_has_the_names_and_units_of_the_schema() -> None:
@@ -72,19 +70,9 @@ for law in ("gamma(shape=0.5)", "lognormal(sigma=1)", "weibull(shape=0.5)", "uni
 
 
 def test_vector_units_do_not_change_a_bit() -> None:
-    outputs = []
-    for features in ("", "X86_V4 AVX512_ICL AVX512_SPR"):
-        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features}
-        run = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _BITS],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        outputs.append(run.stdout)
-    assert outputs[0] == outputs[1]
-    assert outputs[0].count("nu_cdf") == 12
+    native = printed(_BITS)
+    assert native.count("nu_cdf") == 12
+    assert printed(_BITS, environment=WITHOUT_AVX512) == native
 
 
 def test_compiled_and_interpreted_kernels_agree() -> None:
@@ -98,14 +86,10 @@ def test_compiled_and_interpreted_kernels_agree() -> None:
         "limit = Limit(d=3, lam=0.9, G='gamma(shape=0.5)', initial='lengths(2: 0.5)', fraction=0.5)\n"
         "print(trace(limit, Mesh(0.125, 20, (), 8, 4), 0, 4).S.tolist())\n"
     )
-    printed = []
-    for disable in ("0", "1"):
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable}
-        run = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
-        printed.append(np.array(json.loads(run.stdout)))
-    assert np.abs(printed[0] - printed[1]).max() <= 1e-15
+    compiled, interpreted = (
+        np.array(json.loads(printed(code, environment=environment))) for environment in (NATIVE, UNCOMPILED)
+    )
+    assert np.abs(compiled - interpreted).max() <= 1e-15
     assert kernels.march.py_func is not None
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import subprocess
-import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from sweep.network import random_kernels, state
 from sweep.network.simulate import _LEVELS as START_LEVELS
 from sweep.network.simulate import Path, run_path, run_replica, simulate
 from sweep.network.supply import LANES, Supply, Words
+from tests.processors import NATIVE, PLAIN_CODE, UNCOMPILED, WITHOUT_AVX512, printed
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
 SNAPSHOTS = np.array([0.0, 1.0, 2.7])
@@ -313,15 +312,8 @@ print(json.dumps(found))
 """
 
 
-def bits(laws: list[str], **environment: str) -> dict[str, str]:
-    answer = subprocess.run(
-        [sys.executable, "-c", BITS, json.dumps(laws)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, str] = json.loads(answer.stdout)
+def bits(laws: list[str], environment: Mapping[str, str] = NATIVE) -> dict[str, str]:
+    found: dict[str, str] = json.loads(printed(BITS, json.dumps(laws), environment=environment))
     return found
 
 
@@ -340,16 +332,16 @@ def native_bits(every_law: list[str]) -> dict[str, str]:
 
 
 def test_bits_do_not_depend_on_vector_units(every_law: list[str], native_bits: dict[str, str]) -> None:
-    assert bits(every_law, NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native_bits
+    assert bits(every_law, WITHOUT_AVX512) == native_bits
 
 
 def test_bits_do_not_depend_on_compilation(every_law: list[str], native_bits: dict[str, str]) -> None:
-    assert bits(every_law, NUMBA_DISABLE_JIT="1") == native_bits
+    assert bits(every_law, UNCOMPILED) == native_bits
 
 
 def test_bits_do_not_depend_on_the_processor_compiled_for(native_bits: dict[str, str]) -> None:
     """Plain code against the host's: neither wider vectors nor fused multiply-adds may change a time."""
-    plain = bits(["exponential"], NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    plain = bits(["exponential"], PLAIN_CODE)
     assert plain == {"exponential": native_bits["exponential"]}
 
 

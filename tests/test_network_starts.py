@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +23,7 @@ from sweep.network.residuals import decreasing_root, residual_times
 from sweep.network.simulate import simulate
 from sweep.network.start import lengths_at_start, servers_at_start
 from tests.laws_table import TRACE
+from tests.processors import NATIVE, WITHOUT_AVX512, printed
 
 #: |z| allowed at each of the quantiles: exceeded with probability 6e-5 by one count of an exact sampler.
 BOUND = 4.0
@@ -337,16 +335,8 @@ print(json.dumps(found))
 """
 
 
-def bits(laws: list[str], **environment: str) -> dict[str, str]:
-    answer = subprocess.run(
-        [sys.executable, "-c", BITS, json.dumps(laws)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    found: dict[str, str] = json.loads(answer.stdout)
+def bits(laws: list[str], environment: Mapping[str, str] = NATIVE) -> dict[str, str]:
+    found: dict[str, str] = json.loads(printed(BITS, json.dumps(laws), environment=environment))
     return found
 
 
@@ -354,7 +344,7 @@ def test_bits_from_every_start_do_not_depend_on_vector_units() -> None:
     laws = [*LAWS, "deterministic", TRACE]
     native = bits(laws)
     assert len(native) == 5 * len(laws)
-    assert bits(laws, NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native
+    assert bits(laws, WITHOUT_AVX512) == native
 
 
 def test_every_kind_of_start_is_an_initial_state() -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -25,6 +22,7 @@ from sweep.network.rule_kernels import idle_first, shortest_of_all, shortest_sam
 from sweep.network.supply import sampler
 from sweep.routing import ROUTING
 from sweep.seeds import Purpose, stream
+from tests.processors import UNCOMPILED, WITHOUT_AVX512, printed
 
 TIMES = np.array([0.0, 0.4, 1.0, 2.5, 3.3])
 SNAPSHOTS = np.array([0.0, 1.0, 2.7])
@@ -334,18 +332,8 @@ print(digest.hexdigest())
 """
 
 
-def bits(**environment: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", BITS],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-
-
 def test_bits_depend_on_neither_vector_units_nor_compilation() -> None:
-    native = bits()
+    native = printed(BITS)
     assert len(native.strip()) == 2 * hashlib.sha256().digest_size
-    assert bits(NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") == native
-    assert bits(NUMBA_DISABLE_JIT="1") == native
+    assert printed(BITS, environment=WITHOUT_AVX512) == native
+    assert printed(BITS, environment=UNCOMPILED) == native
