@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: An interval of at most this half-width that holds −1 excludes −1/2 and −3/2; a wider one tells no rate.
 WIDEST = 0.25
+#: Replicas at each N below which covariances are too skewed for a test of independence to be trusted.
+FEWEST = 500
+#: Standard errors of joint probabilities that are rounding.
+_ROUNDING = 1e-13
 
 _LONG_NAMES = {
     "exponent": "exponent p of a N^p (1 + b/N)",
@@ -40,6 +44,7 @@ _LONG_NAMES = {
     "p_zero": "p-value of independence at every N",
     "signal": "smallest norm over N in standard errors",
     "n": "replicas, at all N together",
+    "least_n": "replicas at the N with fewest",
 }
 #: What is fitted, NaN where it cannot be told.
 FITTED = tuple(_LONG_NAMES)[:11]
@@ -75,6 +80,7 @@ class ChaosFit:
     p_zero: float
     signal: float
     n: int
+    least_n: int
 
     @property
     def verdict(self) -> str:
@@ -82,7 +88,7 @@ class ChaosFit:
 
         Examples
         --------
-        >>> ChaosFit(d=1, lam=0.8, G="exponential", p_zero=0.43, signal=0.7, n=50_000,
+        >>> ChaosFit(d=1, lam=0.8, G="exponential", p_zero=0.43, signal=0.7, n=50_000, least_n=10_000,
         ...          **dict.fromkeys(FITTED, math.nan)).verdict
         'independent within error at every N (p = 0.43)'
         """
@@ -111,6 +117,8 @@ class ChaosFit:
     def _unresolved(self) -> str:
         if self.p_zero > SIGNIFICANT:
             return f"independent within error at every N (p = {self.p_zero:.2g})"
+        if self.least_n < FEWEST:
+            return f"perhaps dependent: to tell it takes {FEWEST} replicas or more at each N"
         if self.signal >= SEEN:
             return "dependent, but two N tell no exponent with its correction: add values of N"
         return "dependent, but too noisy at some N for an exponent: add replicas"
@@ -195,12 +203,13 @@ def _fitted(place: xr.Dataset) -> _Row:
     N, value, stderr, n = (
         place[name].values.astype(np.float64) for name in ("N", "norm_value", "norm_stderr", "n")
     )
-    row: _Row = {**dict.fromkeys(FITTED, math.nan), "p_zero": fisher(place.p_zero.values), "n": 0}
+    row: _Row = {**dict.fromkeys(FITTED, math.nan), "p_zero": fisher(place.p_zero.values)}
+    row |= {"n": 0, "least_n": 0}
     row["signal"] = math.nan
     if len(N) < 2:
         return row
-    row["n"] = int(n.sum())
-    if not (stderr > 0.0).all():
+    row |= {"n": int(n.sum()), "least_n": int(n.min())}
+    if not (stderr > _ROUNDING).all():
         return row
     row["signal"] = float(np.min(value / stderr))
     if row["signal"] < SEEN:
@@ -237,7 +246,7 @@ def _limits(place: xr.Dataset) -> Floats:
     limits = np.full((2, *values.shape[1:]), math.nan)
     for entry in np.ndindex(values.shape[1:]):
         at = (slice(None), *entry)
-        if (stderr[at] > 0.0).all():
+        if (stderr[at] > _ROUNDING).all():
             fit = fit_inverse_powers(place.N.values, values[at], stderr[at], place.n.values)
             limits[:, *entry] = fit.estimate[0], fit.stderr[0]
     return limits

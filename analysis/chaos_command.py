@@ -55,7 +55,7 @@ def table(rows: Sequence[ChaosFit], title: str) -> Table:
     Examples
     --------
     >>> from analysis.chaos import FITTED
-    >>> row = ChaosFit(d=1, lam=0.8, G="exponential", p_zero=0.43, signal=0.7, n=50_000,
+    >>> row = ChaosFit(d=1, lam=0.8, G="exponential", p_zero=0.43, signal=0.7, n=50_000, least_n=10_000,
     ...                **dict.fromkeys(FITTED, math.nan))
     >>> table([row], "frobenius norm").row_count
     1

@@ -186,7 +186,7 @@ def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, A
     if np.isfinite(inner[1]).all():
         norm = euclidean(*inner)
         row |= {"gap": norm.value, "gap_stderr": norm.stderr, "gap_bias": norm.bias}
-        row["p_zero"] = p_of_zero(*inner)
+        row["p_zero"] = p_of_zero(*inner, freedom=float(row["freedom"]) - control)
     return row
 
 

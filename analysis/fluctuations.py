@@ -94,7 +94,10 @@ class ConstantFit:
 
     def __str__(self) -> str:
         if self.n == 0:
-            return f"{self.constant} not fitted: too few N with {LEAST_REPLICAS} replicas that differ"
+            return (
+                f"{self.constant} not fitted: too few N with {LEAST_REPLICAS} replicas that differ, "
+                "or not two standard errors above 0"
+            )
         exact = "" if math.isnan(self.exact) else f", exact {self.exact:.4g}, z = {self.z:+.2f}"
         return (
             f"{self.constant} {self.value:.3g} ± {self.value_stderr:.1g} "

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Share of the second moment that the levels not stored may hold.
 _BEYOND = 1e-3
+#: Replicas below which their errors are far too small for a skewed estimate.
+_LEAST_REPLICAS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     Returns
     -------
     list of PairCovariance
-        One for each cell with two replicas or more, N ≥ 2, and all levels of note stored. Standard errors by
+        One for each cell with 8 replicas or more, N ≥ 2, and all levels of note stored. Standard errors by
         the jackknife over replicas.
 
     Raises
@@ -81,9 +83,14 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     for cell in walk(stacked):
         squares = cell.values @ (2.0 * levels - 1.0)
         last = float(np.mean(cell.values[:, -1])) * (2.0 * levels[-1] + 1.0) * math.sqrt(cell.m)
-        if len(cell.values) >= 2 and cell.N >= 2 and last <= _BEYOND * float(np.mean(squares)):
+        if len(cell.values) >= _LEAST_REPLICAS and cell.N >= 2 and last <= _BEYOND * float(np.mean(squares)):
             means = X[cell.row, cell.m, cell.N]
             rows.append(_covariance(cell, means, squares / cell.m, float(network.t.values[index])))
+    most = max((len(cell.values) for cell in walk(stacked)), default=0)
+    if most < _LEAST_REPLICAS:
+        raise ValueError(
+            f"tree must hold {_LEAST_REPLICAS} replicas or more for the covariance of pairs, got {most}"
+        )
     if not rows:
         raise ValueError(
             f"levels must hold nearly all queues for the covariance of pairs, got {int(levels[-1])}: "

@@ -64,8 +64,12 @@ def norm_of(found: Dependence, kind: str) -> Norm:
     )
 
 
-def p_of_zero(difference: Floats, covariance: Floats, weight: Floats | None = None) -> float:
+def p_of_zero(
+    difference: Floats, covariance: Floats, weight: Floats | None = None, freedom: float = math.inf
+) -> float:
     """p-value of "no difference": Σ w δ̂² against g χ²_f with its mean and variance (Satterthwaite, Box).
+
+    With `freedom` degrees of freedom in the covariance the ratio to that mean is held against F(f, freedom).
 
     Parameters
     ----------
@@ -73,6 +77,8 @@ def p_of_zero(difference: Floats, covariance: Floats, weight: Floats | None = No
         Unbiased estimates, shape (term,), and their covariance, (term, term).
     weight
         Weights of the squares; ones by default.
+    freedom
+        Degrees of freedom of the covariance.
 
     Examples
     --------
@@ -80,13 +86,18 @@ def p_of_zero(difference: Floats, covariance: Floats, weight: Floats | None = No
 
     >>> round(p_of_zero(np.array([1.96]), np.eye(1)), 3)
     0.05
+    >>> round(p_of_zero(np.array([2.365]), np.eye(1), freedom=7), 3)
+    0.05
     """
     weight = np.ones_like(difference) if weight is None else weight
     square = float(weight @ difference**2)
     mean, half_variance = _noise(covariance, weight)
     if mean == 0.0:
         return 0.0 if square > 0.0 else 1.0
-    return float(special.chdtrc(mean**2 / half_variance, square * mean / half_variance))
+    terms = mean**2 / half_variance
+    if freedom == math.inf:
+        return float(special.chdtrc(terms, terms * square / mean))
+    return float(special.fdtrc(terms, freedom, square / mean))
 
 
 def euclidean(difference: Floats, covariance: Floats, weight: Floats | None = None) -> Norm:

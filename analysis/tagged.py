@@ -141,7 +141,10 @@ def _measured(s: Floats, N: int, events: Events, k: int) -> _Row:
         found = dependence(present, N, events, k)
         tensors = (found.joint, found.difference, found.stderr)
         row = {name: found.tensor(values) for name, values in zip(_TENSORS, tensors, strict=True)}
-        row |= {"n": found.n, "p_zero": p_of_zero(found.difference, found.covariance, found.weight)}
+        row |= {
+            "n": found.n,
+            "p_zero": p_of_zero(found.difference, found.covariance, found.weight, found.n - 1),
+        }
         norms = [norm_of(found, kind) for kind in NORMS]
         row |= {f"norm_{part}": [getattr(norm, part) for norm in norms] for part in parts}
         covariance = queue_covariance(found)

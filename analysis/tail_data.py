@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analysis.rows import ROW
+from analysis.stores import run_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,13 +107,27 @@ def tails_of(source: Source, given: Mapping[str, Any], floor: float) -> xr.DataA
     return values.expand_dims(scalars)
 
 
-def _variable(source: Source) -> xr.DataArray:
-    import xarray as xr
-
+def opened(source: Source) -> Source:
+    """Load a store given by its path."""
     if isinstance(source, (str, os.PathLike)):
         import sweep
 
-        source = sweep.load(source)
+        return sweep.load(source)
+    return source
+
+
+def fraction_of(source: Source) -> float:
+    """Return the share of arrivals that use d choices, from the spec that results carry; 1 without one."""
+    import xarray as xr
+
+    run = run_of(source) if isinstance(source, (xr.DataTree, xr.Dataset)) else None
+    return float((run or {}).get("fraction", 1.0))
+
+
+def _variable(source: Source) -> xr.DataArray:
+    import xarray as xr
+
+    source = opened(source)
     if isinstance(source, xr.DataTree):
         group = next((name for name in _GROUPS if name in source.children), None)
         if group is None:

@@ -75,7 +75,7 @@ def tail_figure(
     d: int | None = None,
     lam: float | None = None,
     G: str | Law | None = None,
-    fraction: float = 1.0,
+    fraction: float | None = None,
     floor: float = 0.0,
 ) -> Figure:
     """Draw every tail on three pairs of axes, on each of which one regime is a straight line.

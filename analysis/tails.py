@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from analysis.evidence import CONFIDENCE
 from analysis.rows import ROW, check_rows
-from analysis.tail_data import Tail, jackknife, tail_at, tails_of
+from analysis.tail_data import Tail, fraction_of, jackknife, opened, tail_at, tails_of
 from analysis.tail_sequences import LEAST_LEVELS, POSSIBLE, Candidate, Floats, candidates
 from analysis.tail_theory import NAMES, REGIMES, TailPrediction, predict_tail
 from sweep.laws import Law
@@ -75,7 +75,7 @@ def classify_tail(
     d: int | None = None,
     lam: float | None = None,
     G: str | Law | None = None,
-    fraction: float = 1.0,
+    fraction: float | None = None,
     floor: float = 0.0,
 ) -> xr.Dataset:
     """Name the regime of every tail, with its rate, as deep as the data can see.
@@ -88,7 +88,7 @@ def classify_tail(
     d, lam, G
         Parameters that the source has no axis for; theory predicts nothing without all three.
     fraction
-        Share p of arrivals that use d choices, for the prediction.
+        Share p of arrivals that use d choices; None for that of the store's spec, 1 where there is none.
     floor
         Least S_ℓ the data can hold, 1/(N · time) for a simulation; levels below are not looked at.
 
@@ -112,7 +112,9 @@ def classify_tail(
     `analysis.tail_sequences.candidates` tells the sequences, their limits and the criterion. Replicas are
     averaged (batches first), and the errors of local rate and criterion taken by the jackknife over
     them; a level is seen where the mean exceeds ten standard errors, and a criterion has to hold by the t
-    quantile of its own error. A verdict needs exactly one regime that passes.
+    quantile of its own error. A verdict needs exactly one regime that passes. With p < 1 the uniform
+    stream rules every tail in the end, but the levels seen may still fall as with p = 1: a double exponential
+    is then no verdict.
 
     Examples
     --------
@@ -125,6 +127,8 @@ def classify_tail(
     """
     import xarray as xr
 
+    source = opened(source)
+    fraction = fraction_of(source) if fraction is None else fraction
     given = {"d": d, "lam": lam, "G": None if G is None else str(G)}
     values = tails_of(source, {name: value for name, value in given.items() if value is not None}, floor)
     found = [str(dim) for dim in values.dims if dim not in ("level", "replica")]
@@ -136,7 +140,7 @@ def classify_tail(
         one = values.isel(dict(zip(dims, index, strict=True)))
         law = G if G is not None else _label(one, "G")
         prediction = _prediction(_label(one, "d"), _label(one, "lam"), law, fraction)
-        rows[index] = judge(tail_at(one, floor), prediction)
+        rows[index] = judge(tail_at(one, floor), prediction, fraction)
     variables = {}
     for name, long_name in _DESCRIBED.items():
         column = np.array([row[name] for row in rows.flat]).reshape(shape)
@@ -161,7 +165,7 @@ def tail_table(fits: xr.Dataset) -> Iterator[TailFit]:
         yield TailFit(**labels, **named)
 
 
-def judge(tail: Tail, prediction: TailPrediction | None) -> dict[str, Any]:
+def judge(tail: Tail, prediction: TailPrediction | None, fraction: float = 1.0) -> dict[str, Any]:
     """Variables of one row."""
     passed = [(one, spread, half) for one, spread, half, slack in _trial(tail) if slack >= 0.0]
     depth = tail.log_S.size
@@ -172,14 +176,15 @@ def judge(tail: Tail, prediction: TailPrediction | None) -> dict[str, Any]:
         "predicted_regime": prediction.regime if prediction else UNKNOWN,
         "predicted_rate": prediction.rate if prediction else math.nan,
     }  # fmt: skip
-    if len(passed) == 1:
+    early = fraction < 1.0 and [one.regime for one, _, _ in passed] == ["double_exponential"]
+    if len(passed) == 1 and not early:
         one, spread, half = passed[0]
         row |= {"regime": one.regime, "rate": one.rate, "rate_stderr": spread}
         row |= {"rate_lo": one.rate - half, "rate_hi": one.rate + half}
     else:
         row["depth_needed"] = _needed(depth, prediction)
     row["agreement"] = _agreement(row)
-    row["verdict"] = _sentence(row, tail, prediction)
+    row["verdict"] = _sentence(row, tail, prediction, early)
     return row
 
 
@@ -221,11 +226,12 @@ def _agreement(row: dict[str, Any]) -> str:
     return "agrees" if within and row["regime"] == row["predicted_regime"] else "disagrees"
 
 
-def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None) -> str:
+def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None, early: bool) -> str:
     """Say the verdict as a referee would accept it."""
     depth, theory = row["depth"], f"; theory says {prediction}" if prediction else ""
     if row["regime"] == INCONCLUSIVE:
-        return f"inconclusive on {in_levels(depth)}{_beyond(tail.log_S, row['depth_needed'])}{theory}"
+        still = ", which still fall as if every arrival used d choices" if early else ""
+        return f"inconclusive on {in_levels(depth)}{still}{_beyond(tail.log_S, row['depth_needed'])}{theory}"
     symbol = REGIMES[row["regime"]][0]
     width = max(row["rate_hi"] - row["rate_lo"], 1e-9 * row["rate"])
     digits = min(max(0, 1 - math.floor(math.log10(width))), 9)

@@ -36,12 +36,14 @@ def test_absent_cells_and_too_few_servers_are_nan() -> None:
 
 def test_unresolved_rows_say_what_is_missing() -> None:
     # The dependence is strong enough to be certain, and too weak for its norm to reach four standard errors.
-    noisy = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 120)))))
+    noisy = next(chaos_table(fit_chaos(measure_chaos(urns(lambda N: 0.2 / N, 600)))))
     assert noisy.p_zero < 0.01
     assert noisy.verdict == "dependent, but too noisy at some N for an exponent: add replicas"
     two = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 5000, servers=(30, 60))))))
     assert two.verdict == "dependent, but two N tell no exponent with its correction: add values of N"
     assert not math.isnan(two.power)
+    few = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 120)))))
+    assert few.verdict == "perhaps dependent: to tell it takes 500 replicas or more at each N"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_a_verdict_says_what_its_interval_can_tell(
         "exponent": (low + high) / 2, "exponent_stderr": (high - low) / 2 / 1.96, "exponent_lo": low,
         "exponent_hi": high, "p_value": p_value,
     }  # fmt: skip
-    fit = ChaosFit(d=2, lam=0.9, G="exponential", p_zero=0.0, signal=9.0, n=100, **values)
+    fit = ChaosFit(d=2, lam=0.9, G="exponential", p_zero=0.0, signal=9.0, n=100, least_n=20, **values)
     assert fit.verdict.startswith(verdict)
 
 

@@ -168,7 +168,9 @@ def test_absent_cells_and_replicas_are_left_out() -> None:
     assert (fits.n.sel(lam=0.3) == 0).all()
     assert np.isnan(fits.value.sel(lam=0.3)).all()
     empty = next(constant_table(fits))
-    assert str(empty) == "bias_X not fitted: too few N with 3 replicas that differ"
+    assert str(empty) == (
+        "bias_X not fitted: too few N with 3 replicas that differ, or not two standard errors above 0"
+    )
     assert len(list(constant_table(fits))) == 2 * 7
 
 

@@ -249,6 +249,8 @@ def test_chaos_needs_nearly_all_levels() -> None:
     ):
         pair_covariances(chaos_tree(0.0, levels=3))
     tree = chaos_tree(0.0)
+    with pytest.raises(ValueError, match=r"tree must hold 8 replicas or more for the covariance .*, got 7"):
+        pair_covariances(tree.isel(replica=slice(7)))
     with pytest.raises(ValueError, match="tree must hold S for the covariance of pairs, got none"):
         pair_covariances(
             xr.DataTree.from_dict(

@@ -54,7 +54,7 @@ def test_a_power_that_does_not_fit_is_inconclusive() -> None:
 
 
 def chaos(**given: Any) -> ChaosFit:
-    values = {**dict.fromkeys(FITTED, math.nan), "p_zero": 1e-9, "signal": 9.0, "n": 100}
+    values = {**dict.fromkeys(FITTED, math.nan), "p_zero": 1e-9, "signal": 9.0, "n": 5000, "least_n": 1000}
     return ChaosFit(d=2, lam=0.8, G="exponential", **(values | given))
 
 

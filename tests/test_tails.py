@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,6 +183,30 @@ def test_levels_that_underflow_or_are_absent_are_not_seen() -> None:
     assert next(tail_table(classify_tail(data))).depth == 11  # λ^(2^12 − 1) = 1e-634
     log_S[6:] = math.nan
     assert fit_of(log_S).depth == 6
+
+
+@pytest.mark.parametrize("law", ["exponential", "lomax(beta=3)", "deterministic"])
+@pytest.mark.parametrize("share", [0.1, 1e-2, 1e-3, 1e-5])
+def test_levels_that_still_fall_as_without_a_uniform_stream_are_no_verdict(law: str, share: float) -> None:
+    log_S = log_tail(2, law, 1.0 - share, 40)
+    for depth in range(4, 41):
+        (fit,) = tail_table(classify_tail(log_S[:depth], d=2, lam=LAM, G=law, fraction=1.0 - share))
+        assert fit.regime in ("inconclusive", fit.predicted_regime), depth
+    first = classify_tail(log_S[:6], d=2, lam=LAM, G=law, fraction=1.0 - 1e-5)
+    assert "double exponential" not in next(tail_table(first)).verdict
+
+
+def test_the_mixture_is_that_of_the_spec() -> None:
+    tail = xr.Dataset({"log_S": (("level",), exponential_tail(8))}, {"level": np.arange(1, 9)})
+    tree = xr.DataTree.from_dict(
+        {"/": xr.Dataset(attrs={"spec": "[run]\nfraction = 0.5"}), "invariant": tail}
+    )
+    parameters: dict[str, Any] = {"d": 2, "lam": LAM, "G": "exponential"}
+    (fit,) = tail_table(classify_tail(tree, **parameters))
+    assert (fit.predicted_regime, fit.regime) == ("geometric", "inconclusive")
+    assert "which still fall as if every arrival used d choices" in fit.verdict
+    (fit,) = tail_table(classify_tail(tree, fraction=1.0, **parameters))
+    assert (fit.predicted_regime, fit.agreement) == ("double_exponential", "agrees")
 
 
 def test_a_store_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
