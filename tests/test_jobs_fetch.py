@@ -119,6 +119,12 @@ def test_directories_of_others_are_left_alone(head: FakeHead, store: Path, tmp_p
     with pytest.raises(StoreError, match="holds other files: give a new directory, or one that was fetched"):
         fetching.fetch(head.connect(), STORE, tmp_path)
     fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    note = tmp_path / "a" / fetching.RECORD_FILE
+    content = json.loads(note.read_text())
+    note.write_text(json.dumps({**content, "store": "/data/other"}))
+    with pytest.raises(MismatchError, match="was fetched from /data/other, not /data/store: give that path"):
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    note.write_text(json.dumps(content))
     (tmp_path / "a" / "store.json").write_text("{}")
     with pytest.raises(MismatchError, match="was fetched from another sweep than /data/store at"):
         fetching.fetch(head.connect(), STORE, tmp_path / "a")

@@ -164,9 +164,14 @@ def _check_target(place: Path, address: str, window: Window) -> None:
     """Raise unless the directory is new, or holds an earlier fetch of the same sweep."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
-    if not place.is_dir() or record(place) is None:
+    before = record(place) if place.is_dir() else None
+    if before is None:
         raise StoreError(
             f"{place} holds other files: give a new directory, or one that was fetched into before"
+        )
+    if before.store != window.store:  # two stores may share a frame
+        raise MismatchError(
+            f"{place} was fetched from {before.store}, not {window.store}: give that path, or a new directory"
         )
     frame = place / FRAME_FILE
     if (
