@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -82,9 +83,9 @@ def name_series(axes: Axes, label: str, style: Style, *, fitted: bool = True) ->
 
 
 def label_sizes(axes: Axes, N: Iterable[float]) -> None:
-    """Label a logarithmic axis of N by the N themselves where they span less than a decade."""
+    """Label a logarithmic axis of N by the N themselves where they span less than two powers of ten."""
     sizes = sorted(set(N))
-    if sizes[-1] < 10.0 * sizes[0]:
+    if math.floor(math.log10(sizes[-1])) - math.ceil(math.log10(sizes[0])) < 1:
         label_every_size(axes, sizes)
 
 

@@ -156,7 +156,7 @@ def export(
     store: StoreDir,
     file: Annotated[Path, typer.Argument(help="NetCDF file to write.", show_default=False)],
 ) -> None:
-    """Write everything stored so far into one netCDF file of its own."""
+    """Write all that the store's spec asks for, as far as it is stored, into one netCDF file of its own."""
     from sweep.status import export as export_store
 
     export_store(store, file)

@@ -65,7 +65,7 @@ def store_status(path: str | Path) -> Status:
 
 
 def export(store: str | Path, file: str | Path) -> Path:
-    """Write everything stored so far into one netCDF file of its own, and return its path.
+    """Write what the store's spec asks for, as far as stored, into one netCDF file; return its path.
 
     Raises
     ------
