@@ -204,8 +204,7 @@ def _fitted(place: xr.Dataset) -> _Row:
         place[name].values.astype(np.float64) for name in ("N", "norm_value", "norm_stderr", "n")
     )
     row: _Row = {**dict.fromkeys(FITTED, math.nan), "p_zero": fisher(place.p_zero.values)}
-    row |= {"n": 0, "least_n": 0}
-    row["signal"] = math.nan
+    row |= {"signal": math.nan, "n": 0, "least_n": 0}
     if len(N) < 2:
         return row
     row |= {"n": int(n.sum()), "least_n": int(n.min())}

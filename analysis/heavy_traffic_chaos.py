@@ -67,7 +67,7 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     Raises
     ------
     ValueError, TypeError
-        As `load_tree`; starts that differ; S not stored, or too few levels of it everywhere.
+        As `load_tree`; starts that differ; S not stored, or too few replicas or levels of it everywhere.
     """
     data = load_tree(tree)
     if not starts_of(data).symmetric:
@@ -78,6 +78,11 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     index = time_index(network.t.values, t)
     levels = network.level.values.astype(np.float64)
     stacked = network["S"].isel(t=index)
+    most = max((len(cell.values) for cell in walk(stacked)), default=0)
+    if most < _LEAST_REPLICAS:
+        raise ValueError(
+            f"tree must hold {_LEAST_REPLICAS} replicas or more for the covariance of pairs, got {most}"
+        )
     X = {(cell.row, cell.m, cell.N): cell.values for cell in walk(network["X"].isel(t=index))}
     rows = []
     for cell in walk(stacked):
@@ -86,11 +91,6 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
         if len(cell.values) >= _LEAST_REPLICAS and cell.N >= 2 and last <= _BEYOND * float(np.mean(squares)):
             means = X[cell.row, cell.m, cell.N]
             rows.append(_covariance(cell, means, squares / cell.m, float(network.t.values[index])))
-    most = max((len(cell.values) for cell in walk(stacked)), default=0)
-    if most < _LEAST_REPLICAS:
-        raise ValueError(
-            f"tree must hold {_LEAST_REPLICAS} replicas or more for the covariance of pairs, got {most}"
-        )
     if not rows:
         raise ValueError(
             f"levels must hold nearly all queues for the covariance of pairs, got {int(levels[-1])}: "

@@ -176,7 +176,8 @@ def judge(tail: Tail, prediction: TailPrediction | None, fraction: float = 1.0) 
         "predicted_regime": prediction.regime if prediction else UNKNOWN,
         "predicted_rate": prediction.rate if prediction else math.nan,
     }  # fmt: skip
-    early = fraction < 1.0 and [one.regime for one, _, _ in passed] == ["double_exponential"]
+    regimes = [one.regime for one, _, _ in passed]
+    early = fraction < 1.0 and regimes == ["double_exponential"]
     if len(passed) == 1 and not early:
         one, spread, half = passed[0]
         row |= {"regime": one.regime, "rate": one.rate, "rate_stderr": spread}

@@ -161,7 +161,7 @@ def _keep_record(place: Path, address: str, window: Window) -> None:
 
 
 def _check_target(place: Path, address: str, window: Window) -> None:
-    """Raise unless the directory is new, or holds an earlier fetch of the same sweep."""
+    """Raise unless the directory is new, or holds an earlier fetch of the same store and sweep."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
     before = record(place) if place.is_dir() else None
