@@ -14,7 +14,7 @@ from analysis.quantities import needed_for, replicas_of
 from analysis.rate_models import MODELS, SIZES
 from analysis.rates import RateFit, fit_replicas, rate_table
 from analysis.regression import STATISTICS
-from analysis.rows import ROW, rows_of
+from analysis.rows import ROW, stored_rows
 from analysis.stores import opened_for
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def two_term_table(fits: xr.Dataset) -> Table:
     headers = ("term", "coefficient", "s.e.", f"{_PERCENT} interval", "p", "N ≥")
     title = f"{fits.attrs['statistic']} of {fits.attrs['quantity']} = sum of coefficient · N^term"
     layout = rows_table(title, headers, law_width=1)
-    for row in rows_of(fits, (*ROW, "term")):
+    for row in stored_rows(fits, (*ROW, "term")):
         place = (str(row.d.item()), f"{row.lam.item():g}", row.G.item(), f"{row.term.item():g}")
         if row.n.item() == 0:
             layout.add_row(*place, "no fit", NONE, NONE, NONE, NONE)

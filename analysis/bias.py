@@ -16,6 +16,7 @@ from analysis.quantities import deviation_of
 from analysis.rate_models import fit_row
 from analysis.regression import Point
 from analysis.signed_power import fit_signed_power, p_of_zero
+from analysis.stores import cure_of_few
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -70,7 +71,8 @@ def separate_errors(tree: Source, quantity: str = "X") -> xr.Dataset:
         decomposition `rms2`, `bias2`, `variance`, all of unbiased estimates, rms2 = bias2 + variance.
         Without N: `bias_exponent`, `bias_constant`, `sd_exponent`, `sd_constant`, each with `_stderr`,
         exponents with `_lo` and `_hi`; `bias_p_value`, `sd_p_value` of the lack of fit; `bias_p_zero` of no
-        bias at all; `n`. Exponent and constant of a bias that is not seen (bias_p_zero ≥ .05) are NaN.
+        bias at all; `n` replicas used and all `replicas`. Exponent and constant of a bias that is not seen
+        (bias_p_zero ≥ .05) are NaN.
 
     Raises
     ------
@@ -85,6 +87,12 @@ def separate_errors(tree: Source, quantity: str = "X") -> xr.Dataset:
     none; the interval of p holds what the profile of the weighted sum of squares does not reject. The
     standard deviation is fitted by its logarithm, errors from the pooled kurtosis of the replicas: the 95 %
     interval covers 94 % of the time for 32 Gaussian replicas, 90 % for 8 or for skewed ones.
+
+    The exponent of a bias is given only where the bias is seen, and a weak one is seen where chance makes it
+    large. Of 2000 Gaussian studies of a bias c/N at three or five N the 95 % interval of those given covers
+    −1 in .56 to .72 where the bias is seen in a tenth, in .75 to .91 where it is in a quarter to a half, and
+    in .93 to .95 (32 replicas), .90 to .94 (8) or .84 to .92 (4) where it nearly always is. A stricter level
+    is no cure: at .001 the interval covers .58 to .91 where the bias is seen in 5 to 17 %.
 
     Examples
     --------
@@ -114,8 +122,8 @@ def separate_errors(tree: Source, quantity: str = "X") -> xr.Dataset:
         rows[index] = _row(N, replicas)
     if rows.size == 0 or not any(row["n"] for row in rows.flat):
         raise ValueError(
-            f"{quantity} must have 3 replicas or more that differ at each of 2 or more N: "
-            "add values of N, or replicas"
+            f"{quantity} must have {LEAST_REPLICAS} replicas or more that differ at each of 2 or more N, "
+            f"got {_held(deviation)}"
         )
     variables: dict[str, Any] = {
         name: (("N", *dims), at_N[k], {"units": "1", "long_name": f"{text}, of {quantity}"})
@@ -123,8 +131,20 @@ def separate_errors(tree: Source, quantity: str = "X") -> xr.Dataset:
     }
     for name, text in _FITTED.items():
         variables[name] = (dims, _column(rows, name), {"units": "1", "long_name": f"{text}, of {quantity}"})
+    stored = deviation.notnull().sum(("N", "replica")).values
+    variables["replicas"] = (dims, stored, {"units": "1", "long_name": "replicas stored, at all N together"})
     coordinates = {dim: deviation.coords[dim] for dim in ("N", *dims)}
     return xr.Dataset(variables, coords=coordinates, attrs={"quantity": quantity, "confidence": CONFIDENCE})
+
+
+def _held(deviation: xr.DataArray) -> str:
+    """Say what there is at the best place, and the cure."""
+    counts = deviation.notnull().sum("replica").values
+    sizes, most = int((counts >= 1).sum(axis=0).max(initial=0)), int(counts.max(initial=0))
+    enough = int((counts >= LEAST_REPLICAS).sum(axis=0).max(initial=0))
+    if enough >= 2:
+        return "equal ones: were they run with different seeds?"
+    return f"at most {most} at {sizes} N: {cure_of_few(sizes, LEAST_REPLICAS)}"
 
 
 def _decomposed(row: Floats) -> tuple[float, ...]:

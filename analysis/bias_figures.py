@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.drawing import STYLES, Style, dress, label_sizes, line, markers, name_series
+from analysis.drawing import STYLES, Style, dress, label_sizes, legend_labels, line, markers, name_series
 from analysis.rates import signed
 from analysis.rows import ROW, name_of, rows_of
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGEND_ROW = 0.23  # inches
+#: Inches.
+_WIDTH, _LEGEND_ROW, _MARGIN = 7.5, 0.23, 0.2
 _TITLES = {"bias": "|bias|", "sd": "standard deviation"}
 
 
@@ -49,11 +50,13 @@ def errors_figure(found: xr.Dataset) -> Figure:
             f"found must have at most {len(STYLES)} fitted (d, lam, G), got {len(rows)}: select some"
         )
     below = _LEGEND_ROW * (len(rows) + 2)
-    figure = Figure(figsize=(7.5, 3.2 + below), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, 3.2 + below), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[3.2, below])
+    labels = legend_labels([(name_of(row), _result(row)) for row in rows], _WIDTH - _MARGIN, 9)
     for k, (name, title) in enumerate(_TITLES.items()):
         axes = figure.add_subplot(grid[0, k])
-        for row, style in zip(rows, STYLES, strict=False):
+        for row, label, style in zip(rows, labels, STYLES, strict=False):
+            name_series(axes, label, style)
             _series(axes, row, name, style)
         axes.set(xscale="log", yscale="log")
         label_sizes(axes, found.N.values.tolist())
@@ -72,7 +75,6 @@ def errors_figure(found: xr.Dataset) -> Figure:
 
 def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
     """Points with standard errors and the fitted power of one (d, lam, G)."""
-    name_series(axes, _words(row), style)
     present = row["sd"].notnull().values
     N, value = row["N"].values[present], np.abs(row[name].values[present])
     error = row["bias_stderr"].values[present] if name == "bias" else np.zeros(value.size)
@@ -89,9 +91,9 @@ def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
         axes.plot(ends, constant * ends**exponent, **line(style))
 
 
-def _words(row: xr.Dataset) -> str:
+def _result(row: xr.Dataset) -> str:
     parts = []
     for name in _TITLES:
         exponent, stderr = row[f"{name}_exponent"].item(), row[f"{name}_exponent_stderr"].item()
         parts.append("not seen" if math.isnan(exponent) else f"{signed(exponent)} ± {stderr:.3f}")
-    return f"{name_of(row)}: {'; '.join(parts)}"
+    return "; ".join(parts)

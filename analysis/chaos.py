@@ -15,9 +15,11 @@ import numpy as np
 
 from analysis.evidence import CONFIDENCE, FAR, LEAST_N, SEEN, SIGNIFICANT
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
+from analysis.joint import TAGGED
 from analysis.least_squares import Floats, LinearFit
 from analysis.norms import NORMS
-from analysis.rows import ROW, rows_of
+from analysis.rows import ROW, large_sizes, stored_rows
+from analysis.stores import FEW_SIZES, cure_of_few
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 WIDEST = 0.25
 #: Replicas at each N below which covariances are too skewed for a test of independence to be trusted.
 FEWEST = 500
+#: Replicas at each N from which there is an estimate, for two queues or three.
+_ENOUGH = max(TAGGED) + 2
 #: Standard errors of joint probabilities that are rounding.
 _ROUNDING = 1e-13
 
@@ -60,7 +64,8 @@ class ChaosFit:
     `exponent` is that of a N^p (1 + b/N), `exponent_lo` and `exponent_hi` its 95 % interval, `power` the
     exponent of a single power; `first` and `second` are a and b of a/N + b/N². `p_value` is that of the lack
     of fit of a/N + b/N², `p_zero` that of independence at every N (Fisher), `signal` the smallest norm in
-    standard errors. `n` counts replicas, 0 where there are fewer than two N. NaN: not to be told.
+    standard errors. `n` counts replicas, 0 where fewer than two N have enough, `least_n` those of the N with
+    fewest, 0 where fewer than two N have any. NaN: not to be told.
     """
 
     d: int
@@ -93,7 +98,8 @@ class ChaosFit:
         'independent within error at every N (p = 0.43)'
         """
         if self.n == 0:
-            return "nothing to fit: add values of N, or replicas"
+            few = f"{self.least_n} replicas at an N are too few" if self.least_n else FEW_SIZES
+            return f"nothing to fit: {few}: {cure_of_few(2 if self.least_n else 0, _ENOUGH)}"
         if math.isnan(self.exponent):
             return self._unresolved()
         interval = f"{self.exponent_lo:.3f} … {self.exponent_hi:.3f}".replace("-", "−")
@@ -139,13 +145,14 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
     Returns
     -------
     xarray.Dataset
-        Over (d, lam, G) the fields of `ChaosFit`; and over the axes of `difference` its `limit`, lim N ·
-        difference, unbiased and signed, by a fit a/N + b/N², with `limit_stderr`. NaN: not to be told.
+        Over (d, lam, G) the fields of `ChaosFit`, and `replicas` stored at any N; and over the axes of
+        `difference` its `limit`, lim N · difference, unbiased and signed, by a fit a/N + b/N², with
+        `limit_stderr`. NaN: not to be told.
 
     Raises
     ------
     ValueError
-        An unknown norm, or a `least_N` that leaves fewer than two N.
+        An unknown norm, or fewer than two N ≥ `least_N`.
 
     Notes
     -----
@@ -169,22 +176,21 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
 
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
-    used = measured.sel(N=measured.N.values >= least_N, norm=norm)
-    if used.sizes["N"] < 2:
-        stored = ", ".join(map(str, measured.N.values))
-        raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
+    used = large_sizes(measured, max(least_N, measured.attrs["k"]), "analysis.chaos").sel(norm=norm)
     table = np.empty([used.sizes[axis] for axis in ROW], dtype=object)
     limits = np.full((2, *used.difference.shape[1:]), math.nan)
     for index in np.ndindex(table.shape):
         place = used.isel(dict(zip(ROW, index, strict=True)))
+        stored = place.replicas.values[place.replicas.values > 0]
         place = place.isel(N=place.n.values > 0)
-        table[index] = _fitted(place)
+        table[index] = _fitted(place, int(stored.min()) if stored.size >= 2 else 0)
         if place.sizes["N"] >= 2:
             limits[:, *index] = _limits(place)
     variables: dict[str, Any] = {}
     for name, long_name in _LONG_NAMES.items():
         values = np.array([row[name] for row in table.flat]).reshape(table.shape)
         variables[name] = (ROW, values, {"units": "1", "long_name": long_name})
+    variables["replicas"] = measured.replicas.sum("N").assign_attrs(measured.replicas.attrs)
     dims = used.difference.dims[1:]
     variables["limit"] = (dims, limits[0], {"units": "1", "long_name": "lim N (joint law − product)"})
     variables["limit_stderr"] = (dims, limits[1], {"units": "1", "long_name": "standard error of the limit"})
@@ -193,18 +199,18 @@ def fit_chaos(measured: xr.Dataset, norm: str = "frobenius", least_N: int = LEAS
 
 
 def chaos_table(fits: xr.Dataset) -> Iterator[ChaosFit]:
-    """Yield the rows of what `fit_chaos` returns, the last axis fastest."""
-    for row in rows_of(fits):
+    """Yield the rows of what `fit_chaos` returns that have replicas, the last axis fastest."""
+    for row in stored_rows(fits):
         yield ChaosFit(**{field.name: row[field.name].item() for field in fields(ChaosFit)})
 
 
-def _fitted(place: xr.Dataset) -> _Row:
-    """Fields of a row from the norms of its N."""
+def _fitted(place: xr.Dataset, least_n: int) -> _Row:
+    """Fields of a row from the norms of its N, `least_n` where they are too few."""
     N, value, stderr, n = (
         place[name].values.astype(np.float64) for name in ("N", "norm_value", "norm_stderr", "n")
     )
     row: _Row = {**dict.fromkeys(FITTED, math.nan), "p_zero": fisher(place.p_zero.values)}
-    row |= {"signal": math.nan, "n": 0, "least_n": 0}
+    row |= {"signal": math.nan, "n": 0, "least_n": least_n}
     if len(N) < 2:
         return row
     row |= {"n": int(n.sum()), "least_n": int(n.min())}

@@ -8,26 +8,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.chaos import ChaosFit, chaos_table
-from analysis.drawing import GREY, STYLES, Style, draw_points, dress, label_every_size, line, name_series
+from analysis.drawing import (
+    GREY,
+    HANDLE,
+    STYLES,
+    Style,
+    draw_points,
+    dress,
+    label_every_size,
+    legend_labels,
+    line,
+    name_series,
+    short_names,
+    text_width,
+)
 from analysis.evidence import SIGNIFICANT
 from analysis.expansion import fit_inverse_powers
-from analysis.rows import ROW, name_of
+from analysis.rows import ROW, labels_of, name_of
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import SubplotSpec
 
 _SIZE = 10.5  # points
+#: Inches: widths of two plots and of one, and what follows.
+_BOTH, _ALONE, _HEIGHT, _LEGEND_ROW, _MARGIN, _HANDLE = 8.6, 5.8, 4.2, 0.24, 0.2, 0.9
 
 
 def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
     """Draw the norm of joint law minus product against N, and N times a signed covariance.
 
     Left, on logarithmic axes, the norm with standard errors and its fit a/N + b/N², beside a line of
-    slope −1; rows without a fit, as independent queues, are left out. Right, all rows: N times the covariance
-    of two queue lengths (for three queues or with ages, N times the first entry of the difference), unbiased
-    and signed, with its fit a + b/N; 0 is independence.
+    slope −1; rows without a fit, as independent queues, are left out, and with them all the plot. Right, all
+    rows: N times the covariance of two queue lengths (for three queues or with ages, N times the first entry
+    of the difference), unbiased and signed, with its fit a + b/N; 0 is independence.
 
     Parameters
     ----------
@@ -49,39 +65,61 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
             f"fits must have at most {len(STYLES)} rows to be drawn, got {len(rows)}: select some"
         )
     varying = [axis for axis in ROW if len({getattr(row, axis) for row in rows}) > 1]
-    figure = Figure(figsize=(8.6, 5.0), layout="constrained")
-    grid = figure.add_gridspec(2, 2, height_ratios=[3.4, 0.24 * (1 + math.ceil(len(rows) / 2))])
-    left, right = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
-    for row, style in zip(rows, STYLES, strict=False):
-        place = measured.sel(d=row.d, lam=row.lam, G=row.G)
+    named = [(name_of(row, varying), _result(row)) for row in rows]
+    width = _BOTH if any(map(has_norm, rows)) else _ALONE
+    labels = legend_labels(named, width - _MARGIN, _SIZE - 1)
+    columns = 1 if max(text_width(label, _SIZE - 1) for label in labels) > width / 2 - _HANDLE else 2
+    below = _LEGEND_ROW * (1 + math.ceil(len(rows) / columns))
+    figure = Figure(figsize=(width, _HEIGHT + below), layout="constrained")
+    grid = figure.add_gridspec(2, 1, height_ratios=[_HEIGHT, below])
+    left, right = _panels(figure, grid[0], both=width == _BOTH)
+    for row, label, style in zip(rows, labels, STYLES, strict=False):
+        place = measured.sel(labels_of(row))
         place = place.isel(N=place.n.values > 0)
         used = place.sel(N=place.N.values >= fits.attrs["least_N"])
-        _norm(left, place.sel(norm=fits.attrs["norm"]), row, style)
+        if left is not None:
+            _norm(left, place.sel(norm=fits.attrs["norm"]), row, style)
         _signed(right, place, used, style)
-        name_series(right, _label(row, varying), style)
-    _reference(left)
-    left.set(xscale="log", yscale="log", xlabel="number of servers $N$", ylabel=_norm_label(fits))
-    right.set(xscale="log", xlabel="number of servers $N$", ylabel=_signed_label(measured))
+        name_series(right, label, style, fitted=row.n > 0)
+    if left is not None:
+        _reference(left)
+        left.set(xscale="log", yscale="log", ylabel=_norm_label(fits))
+    right.set(xscale="log", ylabel=_signed_label(measured))
     right.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
-    for axes in (left, right):
+    for axes in figure.axes:
         label_every_size(axes, measured.N.values.tolist())
-        axes.xaxis.label.set_fontsize(_SIZE)
+        axes.set_xlabel("number of servers $N$", fontsize=_SIZE)
         axes.yaxis.label.set_fontsize(_SIZE)
         dress(axes, _SIZE - 1)
-    blank = figure.add_subplot(grid[1, :])
+    blank = figure.add_subplot(grid[1])
     blank.axis("off")
     blank.legend(
-        *right.get_legend_handles_labels(), loc="upper center", fontsize=_SIZE - 1, frameon=False, ncols=2,
-        borderaxespad=0.0, handlelength=3.2, title="exponent of $N$ in the norm", title_fontsize=_SIZE - 1,
+        *right.get_legend_handles_labels(), loc="upper center", fontsize=_SIZE - 1, frameon=False,
+        ncols=columns, borderaxespad=0.0, handlelength=HANDLE, title_fontsize=_SIZE - 1,
+        title=None if left is None else "exponent of $N$ in the norm",
     )  # fmt: skip
     same = [axis for axis in ROW if axis not in varying]
-    figure.suptitle(", ".join([name_of(rows[0], same), measured.attrs["source"]]).strip(", "), fontsize=_SIZE)
+    title = ", ".join([name_of(rows[0], same), measured.attrs["source"]]).strip(", ")
+    figure.suptitle(short_names([title], width - _MARGIN, _SIZE)[title], fontsize=_SIZE)
     return figure
+
+
+def has_norm(row: ChaosFit) -> bool:
+    """Whether the norm of a row is drawn, with its fit."""
+    return not math.isnan(row.power)
+
+
+def _panels(figure: Figure, place: SubplotSpec, *, both: bool) -> tuple[Axes | None, Axes]:
+    """Axes of the norm, if it is drawn, and of the signed numbers."""
+    if not both:
+        return None, figure.add_subplot(place)
+    grid = place.subgridspec(1, 2)
+    return figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
 
 
 def _norm(axes: Axes, place: xr.Dataset, row: ChaosFit, style: Style) -> None:
     """Norms with standard errors, and the fitted curve, where a rate was fitted."""
-    if math.isnan(row.power):
+    if not has_norm(row):
         return
     N, value, error = (place[name].values for name in ("N", "norm_value", "norm_stderr"))
     draw_points(axes, N, value, error, style)
@@ -109,10 +147,7 @@ def _signed(axes: Axes, place: xr.Dataset, used: xr.Dataset, style: Style) -> No
 
 def _reference(axes: Axes) -> None:
     """Draw the line of slope −1 below all points."""
-    points = np.concatenate([np.empty((0, 2)), *(np.asarray(line.get_xydata()) for line in axes.lines)])
-    if not len(points):
-        axes.text(0.5, 0.5, "no norm is fitted", ha="center", transform=axes.transAxes, fontsize=_SIZE)
-        return
+    points = np.concatenate([np.asarray(line.get_xydata()) for line in axes.lines])
     ends = np.array([points[:, 0].min(), points[:, 0].max()])
     level = 0.6 * float(np.min(points[:, 0] * points[:, 1]))
     axes.plot(ends, level / ends, color=GREY, linewidth=1.0, zorder=1)
@@ -123,12 +158,13 @@ def _reference(axes: Axes) -> None:
     )  # fmt: skip
 
 
-def _label(row: ChaosFit, varying: list[str]) -> str:
-    rate = "independent within error" if row.p_zero > SIGNIFICANT else "not resolved"
-    if not math.isnan(row.exponent):
-        half = (row.exponent_hi - row.exponent_lo) / 2
-        rate = f"{row.exponent:.3f} ± {half:.3f} (95 %)".replace("-", "−")
-    return ": ".join(part for part in (name_of(row, varying), rate) if part)
+def _result(row: ChaosFit) -> str:
+    if not row.n:
+        return "no fit"
+    if math.isnan(row.exponent):
+        return "independent within error" if row.p_zero > SIGNIFICANT else "not resolved"
+    half = (row.exponent_hi - row.exponent_lo) / 2
+    return f"{row.exponent:.3f} ± {half:.3f} (95 %)".replace("-", "−")
 
 
 def _norm_label(fits: xr.Dataset) -> str:

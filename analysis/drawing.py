@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,6 +34,12 @@ GREY = "#666666"
 
 FORMATS = (".png", ".svg", ".pdf")
 PIXELS = 1200  # width of a saved raster image
+POINTS = 72.0  # in an inch
+
+#: Of a legend's line, in font sizes: a handle that shows dashes, and with it the gaps around.
+HANDLE, _HANDLE_ROOM = 3.2, 5.6
+#: Shares of what is kept of a name that is its beginning, in the order in which they are tried.
+_SHARES = (0.5, 0.9, 0.7, 0.3, 0.1)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
@@ -80,6 +87,81 @@ def name_series(axes: Axes, label: str, style: Style, *, fitted: bool = True) ->
     """Put a series into the legend, with the line of its fit if it has one."""
     look = markers(style) | line(style)
     axes.plot([], [], label=label, **(look if fitted else look | {"linestyle": "none"}))
+
+
+def text_width(text: str, size: float) -> float:
+    """Return how wide a line of plain text is, in inches, at a font size in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    return float(width) / POINTS
+
+
+def short_names(names: Iterable[str], width: float, size: float) -> dict[str, str]:
+    """Return each name as it fits a width: itself, or cut in the middle so that no two become alike.
+
+    Where no cut tells all names apart, those that are cut are numbered in their order.
+
+    Parameters
+    ----------
+    names
+        Plain text; a dollar sign is drawn as it is.
+    width
+        Inches.
+    size
+        Font size in points.
+
+    Examples
+    --------
+    >>> short_names(["exponential", "trace(jobs/of/all/clusters/in/2024.csv)"], 1.5, 9.0)
+    {'exponential': 'exponential', 'trace(jobs/of/all/clusters/in/2024.csv)': 'trace(jobs … /2024.csv)'}
+    """
+    full = list(dict.fromkeys(names))
+    for share in _SHARES:
+        short = [_cut(name, width, size, share) for name in full]
+        if len(set(short)) == len(full):
+            return dict(zip(full, short, strict=True))
+    room = width - text_width(f" ({len(full)})", size)
+    for k, name in enumerate(full):
+        if short[k] != _plain(name):
+            short[k] = f"{_cut(name, room, size, _SHARES[0])} ({k + 1})"
+    return dict(zip(full, short, strict=True))
+
+
+def _cut(name: str, width: float, size: float, share: float) -> str:
+    """Leave out as little of the middle as it takes; `share` of what is kept is the beginning."""
+
+    def without(left_out: int) -> str:
+        kept = len(name) - left_out
+        head = round(share * kept)
+        return f"{name[:head]} … {name[len(name) - kept + head :]}" if left_out else name
+
+    fits = bisect_left(range(len(name)), 1, key=lambda n: text_width(without(n), size) <= width)
+    return _plain(without(fits))
+
+
+def _plain(text: str) -> str:
+    """Keep dollar signs from opening a formula."""
+    return text.replace("$", r"\$")
+
+
+def legend_labels(series: Sequence[tuple[str, str]], width: float, size: float) -> list[str]:
+    """Return "name: result" of each series, names cut so that a line of a legend fits a width.
+
+    Parameters
+    ----------
+    series
+        Names and results, either of which may be empty.
+    width
+        Of the legend with its handles, inches.
+    size
+        Font size in points.
+    """
+    results = [f": {result}" if name and result else result for name, result in series]
+    room = width - _HANDLE_ROOM * size / POINTS - max((text_width(one, size) for one in results), default=0.0)
+    short = short_names((name for name, _ in series), room, size)
+    return [f"{short[name]}{result}" for (name, _), result in zip(series, results, strict=True)]
 
 
 def label_sizes(axes: Axes, N: Iterable[float]) -> None:

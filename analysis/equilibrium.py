@@ -47,6 +47,7 @@ _LONG_NAMES = {
     "gap_bias": "bound of the bias of the norm",
     "p_zero": "p-value of no difference at any level",
     "freedom": "degrees of freedom of the standard errors without control",
+    "start_freedom": "degrees of freedom to test the difference of the starts with",
     "n": "replicas",
 }
 #: Variables over the levels.
@@ -79,8 +80,8 @@ def compare_equilibrium(
         `difference` from the invariant state, `scaled`, N times that, with standard errors over independent
         replicas (with a single replica of a law of finite variance, by batch means); `batch_stderr`, the
         standard error by batch means, and `batch_p` of its agreement with replicas, where the law has a
-        second moment; `start_difference`, main start less start from empty, where that was run. NaN where
-        absent.
+        second moment; `start_difference`, main start less start from empty, where that was run, to be held
+        against Student's t with `start_freedom`. NaN where absent.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, A
     covariance, batch_stderr, batch_p = _errors(runs, _has_variance(place["G"]))
     stderr = np.sqrt(np.diag(covariance))
     row["freedom"] = n - 1.0 if n >= 2 else np.isfinite(stderr[0]) * (runs.shape[1] - 1.0)
-    row |= _start(mean, stderr, empty) if n >= 2 else {}
+    row |= _start(mean, stderr, n, empty) if n >= 2 else {}
     if stderr[0] > 0.0:
         row["busy_z"] = (mean[0] - float(place["lam"])) / stderr[0]
     if control:
@@ -190,13 +191,21 @@ def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, A
     return row
 
 
-def _start(mean: Floats, stderr: Floats, empty: Floats) -> _Row:
-    """Difference between the two starts and its standard error."""
+def _start(mean: Floats, stderr: Floats, n: int, empty: Floats) -> _Row:
+    """Difference between the two starts, its standard error, and the degrees of freedom of its test.
+
+    Of unequal variances Student's t with the fewer replicas' freedom is a bound, whatever their ratio (Mickey
+    & Brown 1966). Welch's estimated freedom is none: it is large where two or three replicas happen to agree.
+    """
     if len(empty) < 2:
         return {}
     other = empty.mean(axis=1)
     error = np.sqrt(stderr**2 + other.var(axis=0, ddof=1) / len(other))
-    return {"start_difference": (mean - other.mean(axis=0))[:-1], "start_stderr": error[:-1]}
+    return {
+        "start_difference": (mean - other.mean(axis=0))[:-1],
+        "start_stderr": error[:-1],
+        "start_freedom": min(n, len(other)) - 1.0,
+    }
 
 
 def _controlled(means: Floats, lam: float) -> tuple[Floats, Floats]:

@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from analysis.evidence import CONFIDENCE, LEAST_N, SEEN, SIGNIFICANT
-from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
+from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power, two_sided
 from analysis.least_squares import Floats
-from analysis.rows import ROW
-from analysis.stores import run_of
+from analysis.rows import ROW, large_sizes
+from analysis.stores import FEW_SIZES, cure_of_few, run_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,13 +64,14 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
         by a fit C + C₂/N, its standard error and 95 % interval, `fit_p` of the lack of fit, `constant_exact`
         for exponential service; `remainder`, what is left of the difference at N = ∞ by a fit with a constant
         term beside 1/N and, with four N or more, 1/N², its error and p-value. Over (d, lam, G): `exponent` of
-        the norm of the difference with its 95 % interval, `p_zero`, `busy_p`, `start_p`, `n` and a `verdict`.
+        the norm of the difference with its 95 % interval, `p_zero`, `busy_p`, `start_p`, `n` used and all
+        `replicas`, and a `verdict`.
         NaN: not to be told.
 
     Raises
     ------
     ValueError
-        A `least_N` that leaves fewer than two N.
+        Fewer than two N ≥ `least_N`.
 
     Notes
     -----
@@ -79,14 +81,11 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
     """
     import xarray as xr
 
-    used = compared.sel(N=compared.N.values >= least_N)
-    if used.sizes["N"] < 2:
-        stored = ", ".join(map(str, compared.N.values))
-        raise ValueError(f"least_N must leave two values of N or more, got {least_N} with N = {stored}")
+    used = large_sizes(compared, least_N, "analysis.equilibrium")
     table = np.empty([used.sizes[axis] for axis in ROW], dtype=object)
     for index in np.ndindex(table.shape):
         place = used.isel(dict(zip(ROW, index, strict=True)))
-        table[index] = _fitted(place.isel(N=place.freedom.values - used.attrs["control"] >= 1))
+        table[index] = _fitted(place.isel(N=place.n.values > 0))
     quantities = [*(f"S_{level}" for level in compared.level.values), "mean queue"]
     variables = {}
     for name, long_name in _LONG_NAMES.items():
@@ -94,6 +93,8 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
         values = np.array([row[name] for row in table.flat]).reshape(*table.shape, *tail)
         dims = (*ROW, "quantity") if name in _BY_QUANTITY else ROW
         variables[name] = (dims, values, {"units": "1", "long_name": long_name})
+    stored = {"units": "1", "long_name": "replicas stored, at all N together"}
+    variables["replicas"] = compared.n.sum("N").assign_attrs(stored)
     coords: dict[str, Any] = {axis: used.coords[axis].variable for axis in ROW}
     return xr.Dataset(variables, coords=coords | {"quantity": quantities}, attrs={"least_N": least_N})
 
@@ -126,12 +127,14 @@ def has_decreasing_hazard(G: str) -> bool:
     return bool((np.diff(slopes) >= -1e-6 * np.abs(slopes[1:]) - 1e-9).all())
 
 
-def _fitted(place: xr.Dataset) -> _Row:
-    """Variables of one row."""
+def _fitted(stored: xr.Dataset) -> _Row:
+    """Variables of one row, from the N that have replicas."""
+    control = stored.attrs["control"]
+    place = stored.isel(N=stored.freedom.values - control >= 1)
     values = np.column_stack([place.scaled.values, place.mean_queue_scaled.values])
     stderr = np.column_stack([place.scaled_stderr.values, place.mean_queue_scaled_stderr.values])
     width, N = values.shape[1], place.N.values.astype(np.float64)
-    n = place.freedom.values - place.attrs["control"] + 1.0
+    n = place.freedom.values - control + 1.0
     row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
     row |= {"constant_exact": _exact(place, width), "n": int(place.n.sum())}
     seen = np.append(place.invariant.values > LEAST_SHARE, True)
@@ -141,14 +144,20 @@ def _fitted(place: xr.Dataset) -> _Row:
                 row[name][k] = value
     row |= _exponent(N, place.gap.values, place.gap_stderr.values, n)
     row["p_zero"] = fisher(place.p_zero.values)
-    row["busy_p"] = fisher(_two_sided(place.busy_z.values, place.freedom.values))
-    with np.errstate(invalid="ignore"):  # levels that never differ
-        score = np.abs(place.start_difference.values / place.start_stderr.values)
-    tested = np.isfinite(score).any(axis=1)
-    worst = _two_sided(np.nanmax(score[tested], axis=1, initial=0.0), place.freedom.values[tested])
-    row["start_p"] = fisher(np.minimum(worst * (width - 1), 1.0))
-    row["verdict"] = _verdict(_is_proved(place), row)
+    row["busy_p"] = fisher(two_sided(place.busy_z.values, place.freedom.values))
+    row["start_p"] = _start_p(place)
+    fitted = np.isfinite(row["constant"]).any()
+    row["verdict"] = _verdict(_is_proved(place), row) if fitted else _nothing(stored.n.values, 2 + control)
     return row
+
+
+def _start_p(place: xr.Dataset) -> float:
+    """p-value of one law from both starts: Fisher over N at each level, Bonferroni over levels."""
+    with np.errstate(invalid="ignore"):  # levels that never differ
+        score = place.start_difference.values / place.start_stderr.values
+    by_level = np.array([fisher(p) for p in two_sided(score, place.start_freedom.values[:, None]).T])
+    tested = by_level[np.isfinite(by_level)]
+    return min(float(tested.min()) * tested.size, 1.0) if tested.size else math.nan
 
 
 def _extrapolated(N: Floats, scaled: Floats, stderr: Floats, n: Floats) -> dict[str, float]:
@@ -166,7 +175,7 @@ def _extrapolated(N: Floats, scaled: Floats, stderr: Floats, n: Floats) -> dict[
         found |= {
             "remainder": remainder, "remainder_stderr": error,
             "remainder_half": error * float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)),
-            "remainder_p": float(_two_sided(np.array([remainder / error]), np.array([freedom]))[0]),
+            "remainder_p": float(two_sided(remainder / error, freedom)),
         }  # fmt: skip
     return found
 
@@ -212,8 +221,6 @@ def _is_proved(place: xr.Dataset) -> bool:
 
 def _verdict(proved: bool, row: _Row) -> str:
     """Say what is known of this network, whether the runs were in equilibrium, and what is seen."""
-    if row["n"] == 0 or np.isnan(row["constant"]).all():
-        return "nothing to fit: add values of N, or replicas"
     if row["busy_p"] < SIGNIFICANT:
         return f"not in equilibrium: S_1 is off λ (p = {row['busy_p']:.2g}): lengthen the warm-up"
     parts = ["convergence is proved" if proved else "convergence is a conjecture"]
@@ -235,6 +242,15 @@ def _verdict(proved: bool, row: _Row) -> str:
     return "; ".join(parts)
 
 
+def _nothing(n: NDArray[np.int64], enough: int) -> str:
+    """Say why no constant is fitted, and the cure, from the replicas of every N that has any."""
+    if n.size < 2:
+        return f"nothing to fit: {FEW_SIZES}: {cure_of_few(n.size, enough)}"
+    if n.min() < enough:
+        return f"nothing to fit: {n.min()} replicas at an N are too few: {cure_of_few(n.size, enough)}"
+    return "nothing to fit: replicas that do not differ tell no error"
+
+
 def largest_remainder(remainder: Floats, half: Floats) -> float:
     """Return how large a difference at N = ∞ the 95 % intervals of the levels leave open, one at a time.
 
@@ -249,8 +265,3 @@ def largest_remainder(remainder: Floats, half: Floats) -> float:
     0.03
     """
     return float(np.nanmax(np.abs(remainder) + half))
-
-
-def _two_sided(score: Floats, freedom: Floats) -> Floats:
-    """p-values of Student's t."""
-    return np.asarray(2 * special.stdtr(freedom, -np.abs(score)), dtype=np.float64)

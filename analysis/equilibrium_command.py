@@ -14,7 +14,7 @@ from analysis.command_tables import NONE, law, plain, probability, rows_table, w
 from analysis.equilibrium import compare_equilibrium
 from analysis.equilibrium_bias import fit_bias
 from analysis.evidence import LEAST_N, SIGNIFICANT
-from analysis.rows import name_of, rows_of
+from analysis.rows import name_of, stored_rows
 from analysis.stores import opened_for
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _answer(options: argparse.Namespace) -> Iterator[Part]:
     compared = compare_equilibrium(tree, options.levels, control=options.control)
     fits = fit_bias(compared, options.least_N)
     yield table(fits)
-    for row in rows_of(fits):
+    for row in stored_rows(fits):
         yield f"{name_of(row)}: {row.verdict.item()}"
         yield f"    E S_1 = λ: p {probability(float(row.busy_p))}{_batches(compared, row)}"
     from analysis.equilibrium_figures import equilibrium_figure
@@ -48,7 +48,7 @@ def table(fits: xr.Dataset) -> Table:
     """Lay out what `analysis.equilibrium_bias.fit_bias` returns, for 80 columns."""
     title = "N (E S_ℓ^(N)/N − S_ℓ) = C + C₂/N, and the difference left at N = ∞"
     layout = rows_table(title, ("of", "C", "exact", "p(fit)", "left at ∞", "p(0)"))
-    for row in rows_of(fits):
+    for row in stored_rows(fits):
         heading = [str(row.d.item()), f"{row.lam.item():g}", law(str(row.G.item()))]
         for name in row.quantity.values:
             one = row.sel(quantity=name)

@@ -7,16 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.drawing import GREY, STYLES, draw_points, dress, label_every_size, line, name_series
+from analysis.drawing import (
+    GREY,
+    HANDLE,
+    STYLES,
+    draw_points,
+    dress,
+    label_every_size,
+    line,
+    name_series,
+    short_names,
+)
 from analysis.rows import labels_of, name_of, rows_of
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _SIZE = 10.5  # points
 _PANELS = 2  # columns
+#: Inches.
+_WIDTH, _TITLE = 4.2, 3.4
 
 
 def equilibrium_figure(compared: xr.Dataset, fits: xr.Dataset) -> Figure:
@@ -44,23 +57,26 @@ def equilibrium_figure(compared: xr.Dataset, fits: xr.Dataset) -> Figure:
         raise ValueError("fits must have a row with replicas, got none")
     columns = min(_PANELS, len(places))
     rows = math.ceil(len(places) / columns)
-    figure = Figure(figsize=(4.2 * columns + 0.4, 3.3 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(_WIDTH * columns + 0.4, 3.3 * rows + 0.9), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(places) :]:
         axes.axis("off")
+    titles = short_names(map(name_of, places), _TITLE, _SIZE)
+    labels: dict[str, Artist] = {}
     for axes, row in zip(grid.flat, places, strict=False):
         _panel(axes, compared.sel(labels_of(row)), row)
+        axes.set_title(titles[name_of(row)], fontsize=_SIZE)
+        labels |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     for axes in grid[:, 0]:
         axes.set_ylabel(r"$N\,(E\,S^{(N)}_\ell/N - S_\ell)$", fontsize=_SIZE)
-    handles, labels = grid.flat[0].get_legend_handles_labels()
     figure.legend(
-        handles,
-        labels,
+        list(labels.values()),
+        list(labels),
         loc="outside lower center",
         ncols=4,
         fontsize=_SIZE - 1,
         frameon=False,
-        handlelength=3.2,
+        handlelength=HANDLE,
     )
     return figure
 
@@ -86,5 +102,4 @@ def _panel(axes: Axes, place: xr.Dataset, fit: xr.Dataset) -> None:
     axes.set(xscale="log")
     label_every_size(axes, N)
     axes.set_xlabel("number of servers $N$", fontsize=_SIZE)
-    axes.set_title(name_of(place), fontsize=_SIZE)
     dress(axes, _SIZE - 1)

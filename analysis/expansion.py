@@ -77,5 +77,16 @@ def fisher(p_values: ArrayLike) -> float:
     return float(special.chdtrc(2 * len(present), statistic))
 
 
+def two_sided(score: ArrayLike, freedom: ArrayLike) -> Floats:
+    """Two-sided p-values of Student's t, for estimates over their standard errors and degrees of freedom.
+
+    Examples
+    --------
+    >>> two_sided([2.365, -12.706], [7, 1]).round(3).tolist()
+    [0.05, 0.05]
+    """
+    return np.asarray(2 * special.stdtr(_array(freedom), -np.abs(_array(score))), dtype=np.float64)
+
+
 def _array(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)

@@ -12,20 +12,23 @@ import numpy as np
 
 from analysis.drawing import (
     GREY,
+    HANDLE,
     PIXELS,
     STYLES,
     Style,
     draw_points,
     dress,
     label_sizes,
+    legend_labels,
     line,
     name_series,
     save,
+    short_names,
 )
 from analysis.quantities import points_of, replicas_of
 from analysis.rates import RateFit, fit_replicas, rate_table, signed
 from analysis.regression import Point
-from analysis.rows import ROW, name_of
+from analysis.rows import ROW, labels_of, name_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,7 +45,8 @@ SYMBOLS = {
     "d_S": r"$d_{\mathbb{S}}(\nu^{(N)}/N,\ \nu)$",
 }
 
-_LEGEND_ROW = 0.21  # inches
+#: Inches: a line of a legend, the edges of a panel, and what stands left of its axes.
+_LEGEND_ROW, _MARGIN, _LEFT = 0.21, 0.2, 0.9
 _WIDE_LABEL = 26  # characters of a series' name that still fit half of the width
 
 
@@ -56,18 +60,18 @@ class _Series:
     def name(self, axes: Sequence[str]) -> str:
         return name_of(self.row, axes)
 
-    def legend(self, axes: Sequence[str]) -> str:
+    @property
+    def rate(self) -> str:
         row = self.row
-        rate = f"{signed(row.exponent)} ± {row.exponent_stderr:.3f}" if row.n else "no fit"
-        return f"{self.name(axes)}: {rate}" if axes else rate
+        return f"{signed(row.exponent)} ± {row.exponent_stderr:.3f}" if row.n else "no fit"
 
 
 def rate_figure(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> Figure:
     """Draw a statistic of the replicas, with standard errors, against N on logarithmic axes.
 
     One series per (d, lam, G) with its fitted power of N, a line of slope −1/2 for comparison, and the fitted
-    exponents ± standard errors in the legend. More series than `STYLES` has are spread over panels that share
-    their axes.
+    exponents ± standard errors in the legend, where long names are cut in the middle. More series than
+    `STYLES` has are spread over panels that share their axes.
 
     Parameters
     ----------
@@ -124,26 +128,29 @@ def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") ->
     figure = Figure(figsize=(width, rows * (height + below) + 0.3), layout="constrained")
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[height, below] * rows)
     limits = _limits(series)
+    wide = width / columns - _MARGIN
+    titles = short_names(panels, wide - _LEFT, size)
+    legend = legend_labels([(one.name(inner), one.rate) for one in series], wide, size - 1)
+    labels = {one.name(ROW): label for one, label in zip(series, legend, strict=True)}
     for place, (title, members) in enumerate(panels.items()):
         row, column = divmod(place, columns)
         axes = figure.add_subplot(grid[2 * row, column])
-        _draw(axes, members, inner, dict(zip(names, STYLES, strict=False)), size)
+        _draw(axes, members, inner, dict(zip(names, STYLES, strict=False)), labels, size)
         axes.set(xlim=limits[0], ylim=limits[1])
-        axes.set_title(title, fontsize=size)
+        axes.set_title(titles[title], fontsize=size)
         axes.set_xlabel("number of servers $N$", fontsize=size)
         if column == 0:
             axes.set_ylabel(_ordinate(values, statistic), fontsize=size)
         _legend(figure.add_subplot(grid[2 * row + 1, column]), axes, size)
-    figure.suptitle(series[0].name([axis for axis in ROW if axis not in varying]), fontsize=size)
+    fixed = series[0].name([axis for axis in ROW if axis not in varying])
+    figure.suptitle(short_names([fixed], width - _MARGIN, size)[fixed], fontsize=size)
     return figure
 
 
 def _series(values: xr.DataArray, statistic: str, sizes: str) -> list[_Series]:
     rows = rate_table(fit_replicas(values, statistic, sizes=sizes))
-    places = itertools.product(*(range(values.sizes[axis]) for axis in ROW))
     found = (
-        _Series(row=row, points=tuple(points_of(values, place, statistic)))
-        for row, place in zip(rows, places, strict=True)
+        _Series(row=row, points=tuple(points_of(values.sel(labels_of(row)), (), statistic))) for row in rows
     )
     return [one for one in found if one.points]
 
@@ -163,6 +170,7 @@ def _draw(
     members: Sequence[_Series],
     inner: Sequence[str],
     styles: Mapping[str, Style],
+    labels: Mapping[str, str],
     size: float,
 ) -> None:
     """Points, fitted lines and the line of slope −1/2 of one panel."""
@@ -174,7 +182,7 @@ def _draw(
         if one.row.n:
             fitted = N[one.row.N_min <= N]
             axes.plot(fitted, one.row.constant * fitted**one.row.exponent, **line(style))
-        name_series(axes, one.legend(inner), style, fitted=one.row.n > 0)
+        name_series(axes, labels[one.name(ROW)], style, fitted=one.row.n > 0)
     points = [point for one in members for point in one.points]
     ends = np.array([min(point.N for point in points), max(point.N for point in points)])
     level = 0.6 * min(point.value * math.sqrt(point.N) for point in points)
@@ -196,7 +204,7 @@ def _legend(blank: Axes, axes: Axes, size: float) -> None:
     blank.axis("off")
     blank.legend(
         handles, labels, loc="upper center", fontsize=size - 1, frameon=False, borderaxespad=0.0,
-        handlelength=3.2, title="exponent of $N$ ± standard error", title_fontsize=size - 1,
+        handlelength=HANDLE, title="exponent of $N$ ± standard error", title_fontsize=size - 1,
     )  # fmt: skip
 
 

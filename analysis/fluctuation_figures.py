@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.drawing import STYLES, Style, dress, line, markers, name_series
+from analysis.drawing import STYLES, Style, dress, legend_labels, line, markers, name_series
 from analysis.rows import name_of, rows_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLUMNS = 2
-_LEGEND_ROW = 0.21  # inches
+#: Inches.
+_PANEL, _LEGEND_ROW, _MARGIN = 3.75, 0.21, 0.2
 
 
 def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "variance_X")) -> Figure:
@@ -64,11 +65,13 @@ def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "va
     columns = min(_COLUMNS, len(constants))
     rows = math.ceil(len(constants) / columns)
     below = _LEGEND_ROW * (len(places) + 2)
-    figure = Figure(figsize=(3.75 * columns, 3.0 * rows + below), layout="constrained")
+    figure = Figure(figsize=(_PANEL * columns, 3.0 * rows + below), layout="constrained")
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[3.0] * rows + [below])
+    labels = legend_labels([(name_of(place), "") for place in places], _PANEL * columns - _MARGIN, 9)
     for k, name in enumerate(constants):
         axes = figure.add_subplot(grid[k // columns, k % columns])
-        for place, style in zip(places, STYLES, strict=False):
+        for place, text, style in zip(places, labels, STYLES, strict=False):
+            name_series(axes, text, style)
             _series(axes, place.sel(constant=name), name, style)
         axes.set_xlabel("$1/N$")
         axes.set_ylabel(label(name))
@@ -108,7 +111,6 @@ def label(name: str) -> str:
 def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
     """Points, fitted line, limit with its error, and exact limit of one (d, lam, G)."""
     colour = style[0]
-    name_series(axes, name_of(row), style)
     if not row["n"].item():
         return
     seen = row.dropna("N", subset=["scaled"]) if row["scaled"].isnull().any() else row

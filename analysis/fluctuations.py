@@ -25,6 +25,7 @@ from analysis.least_squares import Floats
 from analysis.moments import LEAST_REPLICAS, Estimate
 from analysis.quantities import group_of, opened
 from analysis.rows import ROW, rows_of
+from analysis.stores import cure_of_few
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from analysis.quantities import Source
 
 METHOD = (
-    "C + C2/N by weighted least squares over N (Kenward–Roger), smallest N left out one by one while the "
-    "lack-of-fit test rejects at 5 % and 3 or more remain; at each N: bias of time averages with the time "
-    "average of S_1, whose mean is λ, as control variate; variance of values at batch ends; errors from "
-    "independent replicas alone; √N sd is the root of C of N variance"
+    "C + C2/N by weighted least squares over N, smallest N left out one by one while the lack-of-fit test "
+    "rejects at 5 % and 3 or more remain; at each N: bias of time averages with the time average of S_1, "
+    "whose mean is λ, as control variate, t intervals (Kenward–Roger); variance of values at batch ends, "
+    "weighted by relative errors (pooled over N where they agree) times the fitted curve, intervals by the "
+    "cube root; errors from independent replicas alone; √N sd is the root of C of N variance, corrected for "
+    "its bias"
 )
 
 _FITTED = {
@@ -161,7 +164,7 @@ def clt_constants(tree: Source, network: Network | None = None) -> xr.Dataset:
     if not any(row["n"] for row in rows.flat):
         raise ValueError(
             f"tree must hold {LEAST_REPLICAS} replicas or more at each of 2 or more N in equilibrium, "
-            "got fewer: add values of N, or replicas"
+            f"got fewer: {cure_of_few(data.sizes['N'], LEAST_REPLICAS)}"
         )
     return _dataset(data, rows, seen, names)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.drawing import GREY, STYLES, dress, label_every_size
+from analysis.drawing import GREY, STYLES, dress, label_every_size, short_names
 from analysis.heavy_traffic_data import Cell, cells_of, load_tree, time_index, walk
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SYMBOLS = {"W1": "Wasserstein-1 distance", "KS": "Kolmogorov distance", "d_P": "Prohorov distance"}
 #: Inches.
-_WIDTH, _HEIGHT = 8.0, 6.6
+_WIDTH, _HEIGHT, _LAW = 8.0, 6.6, 4.4
 
 
 def heavy_traffic_figure(
@@ -63,10 +63,9 @@ def heavy_traffic_figure(
     _draw_means(lower[0], means, float(limit["mean"]))
     _draw_tails(lower[1], data, chosen, index, limit)
     b1, b0, ell, G = chosen
-    figure.suptitle(
-        f"$b_1$ = {b1:g}, $b_0$ = {b0:g}, ℓ = {ell}, {G}, t = {float(limit.t):g}".replace("-", "−"),
-        fontsize=11,
-    )
+    law = short_names([G], _LAW, 11)[G]
+    numbers = f"$b_1$ = {b1:g}, $b_0$ = {b0:g}, ℓ = {ell}".replace("-", "−")
+    figure.suptitle(f"{numbers}, {law}, t = {float(limit.t):g}", fontsize=11)
     return figure
 
 
@@ -102,7 +101,8 @@ def _draw_powers(axes: Axes, cells: Sequence[Cell], along: str, by: str, name: s
     x, y = _draw_series(axes, cells, by, lambda cell: float(getattr(cell, along)))
     ends = np.array([min(x), max(x)])
     level = 0.7 * min(value * math.sqrt(at) for at, value in zip(x, y, strict=True))
-    axes.plot(ends, level / np.sqrt(ends), color=GREY, linewidth=1.0, label="slope −1/2")
+    if ends[0] < ends[1]:
+        axes.plot(ends, level / np.sqrt(ends), color=GREY, linewidth=1.0, label="slope −1/2")
     axes.set(xscale="log", yscale="log", xlabel=f"${along}$", ylabel=name)
     label_every_size(axes, x)
     _finish(axes)

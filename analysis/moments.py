@@ -28,6 +28,16 @@ class Estimate:
         return math.sqrt(self.variance)
 
 
+@dataclass(frozen=True, kw_only=True)
+class VarianceEstimate(Estimate):
+    """An estimate of a variance, whose error grows with it.
+
+    `fourth` is the mean fourth power of the replicas' jackknife deviations, relative to `value`.
+    """
+
+    fourth: float
+
+
 def controlled_mean(values: Floats, control: Floats) -> Estimate:
     """Estimate E values with a control variate of known mean 0.
 
@@ -59,7 +69,7 @@ def controlled_mean(values: Floats, control: Floats) -> Estimate:
     )
 
 
-def stationary_variance(values: Floats) -> Estimate:
+def stationary_variance(values: Floats) -> VarianceEstimate:
     """Estimate the variance of a stationary quantity seen several times in each of independent replicas.
 
     The mean of squares less the mean of products of different replicas' means, unbiased whatever the
@@ -81,9 +91,15 @@ def stationary_variance(values: Floats) -> Estimate:
     centred = values - np.mean(values)  # near 0, lest the difference of squares lose its digits
     square, mean = np.mean(centred**2, axis=1), np.mean(centred, axis=1)
     left_out = _variance(np.sum(square) - square, np.sum(mean) - mean, np.sum(mean**2) - mean**2, n - 1)
-    total = _variance(np.sum(square), np.sum(mean), np.sum(mean**2), n)
-    spread = float(np.sum((left_out - np.mean(left_out)) ** 2)) * (n - 1) / n
-    return Estimate(value=float(total), variance=spread, freedom=n - 1.0, n=n)
+    total = float(_variance(np.sum(square), np.sum(mean), np.sum(mean**2), n))
+    deviation = (n - 1) * (left_out - np.mean(left_out))
+    return VarianceEstimate(
+        value=total,
+        variance=float(np.sum(deviation**2)) / (n - 1) / n,
+        freedom=n - 1.0,
+        n=n,
+        fourth=float(np.mean((deviation / total) ** 4)) if total > 0 else 0.0,
+    )
 
 
 def _variance(square: Floats, mean: Floats, mean_square: Floats, n: int) -> Floats:

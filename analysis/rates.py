@@ -14,7 +14,8 @@ from analysis.evidence import CONFIDENCE
 from analysis.quantities import points_of, replicas_of
 from analysis.rate_models import MODELS, SIZES, fit_row
 from analysis.regression import STATISTICS
-from analysis.rows import ROW, check_rows, rows_of
+from analysis.rows import ROW, check_rows, stored_rows
+from analysis.stores import cure_of_few
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,9 +129,10 @@ def fit_rate(
         Over (d, lam, G) and what other axes the quantity has: `exponent`, `exponent_stderr`, `exponent_lo`,
         `exponent_hi` (dimensionless), `constant`, `constant_stderr` (units of the quantity), `p_value` of the
         lack of fit, `n` replicas used, `N_min` the smallest N used, `dropped` how many N were left out,
-        `p_value_all` of the fit to all N. With two terms, instead of exponent and constant, `coefficient`,
-        `coefficient_stderr`, `coefficient_lo`, `coefficient_hi` over term, and `covariance` over term and
-        other_term. A row with fewer than two N of two replicas, or with no spread at all, is NaN with n = 0.
+        `p_value_all` of the fit to all N, `replicas` stored, used or not. With two terms, instead of exponent
+        and constant, `coefficient`, `coefficient_stderr`, `coefficient_lo`, `coefficient_hi` over term, and
+        `covariance` over term and other_term. A row with fewer than two N of two replicas, or with no spread
+        at all, is NaN with n = 0.
 
     Raises
     ------
@@ -199,6 +201,8 @@ def fit_replicas(
     for name in next(row for row in rows.flat if row["n"]):
         own, labels = described[name]
         variables[name] = ((*dims, *own), _column(rows, name, len(own)), labels)
+    stored = (~np.isnan(values.values)).sum(axis=(0, -1))
+    variables["replicas"] = (dims, stored, {"units": "1", "long_name": "replicas stored, at all N together"})
     coordinates: dict[str, Any] = {str(dim): values.coords[dim] for dim in dims}
     if model == "two-term":
         exponents = {"units": "1", "long_name": "exponent of N that a coefficient belongs to"}
@@ -223,7 +227,7 @@ def _column(rows: NDArray[Any], name: str, axes: int) -> NDArray[Any]:
 
 
 def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
-    """Yield the rows of what `fit_rate` returns, the last axis fastest.
+    """Yield the rows of what `fit_rate` returns that have replicas, the last axis fastest.
 
     Raises
     ------
@@ -232,7 +236,7 @@ def rate_table(fits: xr.Dataset) -> Iterator[RateFit]:
     """
     check_rows(fits)
     names = [field.name for field in fields(RateFit) if field.name not in ROW]
-    for row in rows_of(fits):
+    for row in stored_rows(fits):
         yield RateFit(**{name: row[name].item() for name in (*ROW, *names)})
 
 
@@ -254,9 +258,10 @@ def _nothing_to_fit(values: xr.DataArray, statistic: str) -> str:
                 )
     most = counts.max(initial=0)
     grid = ", ".join(str(N) for N in values.coords["N"].values)
+    sizes = int((counts >= 1).sum(axis=0).max(initial=0))
     return (
         f"{values.name} must have 2 replicas or more at each of 2 or more N, got {best} such N at best "
-        f"(N = {grid}; at most {most} replicas): add values of N, or replicas"
+        f"(N = {grid}; at most {most} replicas): {cure_of_few(sizes, 2)}"
     )
 
 

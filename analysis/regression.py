@@ -9,16 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.least_squares import Floats, LinearFit, fit_linear
+from analysis.least_squares import Floats, LinearFit, fit_linear, fit_relative
 
 #: Statistic over replicas -> k: it is (mean of x^k)^(1/k).
 STATISTICS = {"mean": 1, "rms": 2}
 
 #: Spreads are taken as equal at all N unless the test of `spreads_agree` rejects that at this level.
 HOMOGENEITY_LEVEL = 0.01
-
-#: Rounds of reweighting of a sum of powers; each gains about two digits.
-ITERATIONS = 8
 
 #: A relative variance below this is rounding, and counts as 0.
 ROUNDING = 1e-28
@@ -116,11 +113,15 @@ def spreads_agree(points: Sequence[Point]) -> float:
     statistic = float(np.sum(freedom)) * math.log(pooled) - float(np.sum(freedom * np.log(spread)))
     groups = len(points) - 1
     statistic /= 1 + (float(np.sum(1 / freedom)) - 1 / float(np.sum(freedom))) / (3 * groups)
-    counts = freedom + 1
+    return float(special.chdtrc(groups, max(statistic, 0.0) / (1 + excess_kurtosis(points) / 2)))
+
+
+def excess_kurtosis(points: Sequence[Point]) -> float:
+    """Return the excess kurtosis of the replicas' relative deviations pooled over N, 0 if it is negative."""
+    counts = np.array([float(point.n) for point in points])
     fourth = float(np.average([point.fourth for point in points], weights=counts))
-    second = float(np.average(spread * freedom / counts, weights=counts))
-    excess = max(fourth / second**2 - 3.0, 0.0)
-    return float(special.chdtrc(groups, max(statistic, 0.0) / (1 + excess / 2)))
+    second = float(np.average([point.cv2 * (1 - 1 / point.n) for point in points], weights=counts))
+    return max(fourth / second**2 - 3.0, 0.0)
 
 
 def fit_power_law(points: Sequence[Point], statistic: str) -> PowerLaw:
@@ -136,7 +137,7 @@ def fit_power_law(points: Sequence[Point], statistic: str) -> PowerLaw:
     statistic
         A key of `STATISTICS`.
     """
-    variance, freedom, pooled = _relative_variances(points)
+    variance, freedom, pooled = relative_variances(points)
     # E log q^(1/k) lies k/2 variances below its limit (second-order delta method).
     response = np.array([point.log_value for point in points]) + STATISTICS[statistic] / 2 * variance
     log_N = np.log([point.N for point in points])
@@ -161,8 +162,7 @@ def fit_sum_of_powers(
 ) -> LinearFit:
     """Fit E = Σ_j c_j N^{p_j} for given exponents p_j by weighted least squares.
 
-    Relative variances, pooled where they agree, are turned into absolute ones by the fitted curve, which is
-    found by iteration: weights by the values seen would favour those that happen to be small.
+    Relative variances are pooled where they agree; `analysis.least_squares.fit_relative` has the rest.
 
     Parameters
     ----------
@@ -180,23 +180,17 @@ def fit_sum_of_powers(
     >>> [round(float(c), 9) for c in fit_sum_of_powers(points, "mean").estimate]
     [2.0, 3.0]
     """
-    variance, freedom, pooled = _relative_variances(points)
+    variance, freedom, pooled = relative_variances(points)
     N = np.array([point.N for point in points])
     design = np.column_stack([N**p for p in exponents])
     # E q^(1/k) lies (k−1)/2 relative variances below its limit (second-order delta method).
     shift = 1 + (STATISTICS[statistic] - 1) / 2 * variance
     seen = np.array([point.value for point in points]) * shift
-    curve = seen
-    for _ in range(ITERATIONS):
-        fit = fit_linear(design / curve[:, None], seen / curve, variance, freedom, pooled=pooled)
-        fitted = design @ fit.estimate
-        # A curve that is nowhere near the data, even of another sign, is no measure of their errors.
-        curve = np.where(fitted > 0.1 * seen, fitted, seen)
-    return fit
+    return fit_relative(design, seen, variance, freedom, pooled=pooled)
 
 
-def _relative_variances(points: Sequence[Point]) -> tuple[Floats, Floats, bool]:
-    """Variances of the logarithms, degrees of freedom of each, and whether they share one estimate."""
+def relative_variances(points: Sequence[Point]) -> tuple[Floats, Floats, bool]:
+    """Return variances of the logarithms, degrees of freedom of each, and whether they share one estimate."""
     counts = np.array([float(point.n) for point in points])
     own = np.array([point.spread for point in points])
     pooled = spreads_agree(points) >= HOMOGENEITY_LEVEL

@@ -20,7 +20,7 @@ from analysis.report_store import (
     spec_grid,
 )
 from analysis.report_text import marked_up
-from analysis.stores import cure_of, missing
+from analysis.stores import cure_of, missing, run_of
 
 if TYPE_CHECKING:
     from analysis.report_page import Picture
@@ -56,7 +56,7 @@ def report(
     StoreError
         No store or results there, or results that cannot be read.
     ValueError
-        An output that is a directory, or results of an unknown study.
+        An output that is a directory or cannot be written, or results of an unknown study.
 
     Examples
     --------
@@ -72,11 +72,12 @@ def report(
     contents = contents_of(source)
     if contents.study not in TOPICS:
         raise ValueError(f"study must be one of {', '.join(TOPICS)}, got {contents.study!r} in {source}")
+    _check_writable(target)
     topics = TOPICS[contents.study]
     lacking = {topic.name: missing(contents.tree, topic.needs) for topic in topics}
     sections = [answered(topic, contents.tree) for topic in topics if not lacking[topic.name]]
-    left = {topic.question: cure_of(lacking[topic.name]) for topic in topics if lacking[topic.name]}
-    target.parent.mkdir(parents=True, exist_ok=True)
+    run = run_of(contents.tree)
+    left = {topic.question: cure_of(lacking[topic.name], run) for topic in topics if lacking[topic.name]}
     target.write_text(page(contents, sections, left), encoding="utf-8")
     if figures is not None:
         for number, picture in enumerate(_pictures(sections), start=1):
@@ -123,6 +124,20 @@ def page(contents: Contents, sections: Sequence[Section], left: Mapping[str, str
 
 def _beside(source: Path) -> Path:
     return source / "report.html" if source.is_dir() else source.with_suffix(".html")
+
+
+def _check_writable(target: Path) -> None:
+    """Raise ValueError unless a page can be written there, making its folder if needed."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        writable, reason = os.access(target if target.exists() else target.parent, os.W_OK), "not writable"
+    except OSError as error:
+        writable, reason = False, error.strerror or type(error).__name__
+    if not writable:
+        raise ValueError(
+            f"output must be a file that can be written, got {target} ({reason}): give another place, "
+            "--output FILE"
+        )
 
 
 def _pictures(sections: Sequence[Section]) -> list[Picture]:

@@ -24,7 +24,7 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     ValueError
         Fewer than two N that are large enough, or as `analysis.tagged.measure_chaos`.
     """
-    from analysis.chaos_figures import chaos_figure
+    from analysis.chaos_figures import chaos_figure, has_norm
     from analysis.tagged import measure_chaos
 
     draft.method = (
@@ -35,20 +35,29 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     )
     measured = measure_chaos(tree)
     fits = fit_chaos(measured)
-    rows = [row for row in chaos_table(fits) if row.n]
+    stored = list(chaos_table(fits))
+    rows = [row for row in stored if row.n]
     if not rows:
-        raise ValueError(f"two N ≥ {LEAST_N} of four replicas or more are needed: add values of N")
+        raise ValueError(stored[0].verdict if stored else "no replicas are stored yet")
     split = _split_at_random(tree)
     draft.answers += [_judged(row, row.d == 1 and split) for row in rows]
     draft.shorten("Dependence falls like 1/N, or is not there, in {agree} of {rows} rows.")
+    shown = "N times the covariance of two lengths, where 0 is independence"
+    panels = "A plot against N: N times a covariance. "
+    if any(map(has_norm, rows)):
+        shown = (
+            f"norm of joint law minus product against N beside a line of slope −1 (left), and {shown} (right)"
+        )
+        panels = (
+            "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
+            "covariance. "
+        )
     draft.draw(
         "chaos",
         lambda: chaos_figure(measured, fits),
-        f"Dependence of two queues, {measured.attrs['source']}: norm of joint law minus product against N "
-        "beside a line of slope −1 (left), and N times the covariance of two lengths, where 0 is "
-        "independence (right).",
-        "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
-        "covariance. " + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
+        f"Dependence of two queues, {measured.attrs['source']}: {shown}.",
+        panels + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
+        series=len(stored),
     )
     header = ("network", "exponent", "95 % interval", "lim N · norm", "p of lack of fit",
               "p of independence", "replicas")  # fmt: skip

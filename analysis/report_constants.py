@@ -36,7 +36,8 @@ def constants(tree: xr.DataTree, draft: Draft) -> None:
     part = _of_finite_variance(tree)
     fits = clt_constants(part)
     rows = [row for row in constant_table(fits) if row.n and math.isfinite(row.value)]
-    for where in dict.fromkeys(name_of(row) for row in rows):
+    places = list(dict.fromkeys(name_of(row) for row in rows))
+    for where in places:
         draft.answers.append(_compared([row for row in rows if name_of(row) == where], where))
     draft.shorten("Constants are in the table, for {rows} networks; exact ones agree in {agree}.")
     draft.draw(
@@ -46,7 +47,11 @@ def constants(tree: xr.DataTree, draft: Draft) -> None:
         "their limits at 1/N = 0; crosses are exact limits.",
         "Two plots against 1/N of N times bias and N times variance of the mean queue, nearly straight "
         "lines to the limits: "
-        + "; ".join(_constant(row) for row in rows if row.constant in ("bias_X", "variance_X")),
+        + "; ".join(
+            f"{name_of(row)}, {_constant(row)}" for row in rows if row.constant in ("bias_X", "variance_X")
+        )
+        + ".",
+        series=len(places),
     )
     header = ("network, constant", "limit", "exact", "deviation in s.e.", "p of lack of fit", "replicas")
     cells = [

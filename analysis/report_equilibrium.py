@@ -16,7 +16,7 @@ from analysis.report_constants import CONSTANTS
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic
 from analysis.report_tails import TAILS
 from analysis.report_text import NONE, p_value, signed, with_error
-from analysis.rows import ROW, labels_of, name_of, rows_of
+from analysis.rows import ROW, labels_of, name_of, stored_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,9 +45,10 @@ def limit_of_equilibria(tree: xr.DataTree, draft: Draft) -> None:
     )
     compared = compare_equilibrium(tree)
     fits = fit_bias(compared)
-    rows = [row for row in rows_of(fits) if row.n.item()]
+    stored = list(stored_rows(fits))
+    rows = [row for row in stored if row.n.item()]
     if not rows:
-        raise ValueError(f"two N ≥ {LEAST_N} with replicas are needed: add values of N")
+        raise ValueError(stored[0].verdict.item() if stored else "no replicas are stored yet")
     draft.answers += [_judged(row, compared.invariant.sel(labels_of(row)).values) for row in rows]
     draft.shorten(
         "No difference from the invariant state remains at N = ∞ within error in {agree} of {rows} rows."

@@ -48,7 +48,7 @@ def distances(tree: xr.DataTree, draft: Draft) -> None:
             lambda row=row: heavy_traffic_figure(tree, "W1", None, row),  # type: ignore[misc]
             f"{scaled_place(fit)}: distance W1 against m and N, mean against m^(−1/2) with the limit's, "
             "and tails v beside the limit.",
-            f"Four plots. W1 falls along m and along N, beside lines of slope −1/2. {_distance(fit).text} "
+            f"Four plots. W1 against m and against N, beside lines of slope −1/2: {_distance(fit).text} "
             "The mean of Q/√m against m^(−1/2), with a star for the limit. Shares of queues above x, "
             "beside the limit.",
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from analysis.drawing import STYLES
 from analysis.evidence import FAR
 
 if TYPE_CHECKING:
@@ -104,8 +105,13 @@ class Draft:
         """Add an answer."""
         self.answers.append(Answer(text=text, standing=standing, part=part))
 
-    def draw(self, name: str, make: Callable[[], Figure], caption: str, alternative: str) -> None:
-        """Add a picture, or a note of why it cannot be drawn."""
+    def draw(
+        self, name: str, make: Callable[[], Figure], caption: str, alternative: str, *, series: int = 1
+    ) -> None:
+        """Add a picture of some series that share their axes, or a note of why it cannot be drawn."""
+        if series > len(STYLES):
+            self.notes.append(f"The figure would hold {series} series, more than can be told apart.")
+            return
         try:
             figure = make()
         except ValueError as error:

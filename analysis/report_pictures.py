@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from analysis.drawing import HANDLE
 from analysis.report_page import Picture
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _PAD = 0.06  # inches around a panel
 _LEGEND = 9.5  # points
+_LINE = 44  # characters of a line of a legend that stands alone
 #: Text as outlines, so that a page looks alike everywhere; no date or random ids, so that it repeats.
 _SVG: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "report"}
 _METADATA: dict[str, Any] = {"Date": None, "Creator": None}
@@ -38,7 +41,7 @@ def images_of(figure: Figure) -> Images:
     """Return a figure and its panels as data addresses.
 
     A panel on its own stays readable on a screen of 400 pixels, where the whole figure is too small. Legends
-    that have a place of their own count as panels and are laid out in one column.
+    that have a place of their own count as panels and are laid out in one column of narrow lines.
 
     Examples
     --------
@@ -107,7 +110,7 @@ def _column(legend: Legend) -> str:
     from matplotlib.figure import Figure
 
     handles = [handle for handle in legend.legend_handles if handle is not None]
-    labels = [text.get_text() for text in legend.get_texts()]
+    labels = ["\n".join(wrap(text.get_text(), _LINE)) for text in legend.get_texts()]
     title = legend.get_title().get_text() or None
     figure = Figure()
     figure.legend(
@@ -117,6 +120,6 @@ def _column(legend: Legend) -> str:
         fontsize=_LEGEND,
         title_fontsize=_LEGEND,
         frameon=False,
-        handlelength=3.2,
+        handlelength=HANDLE,
     )
     return _address(figure, "tight")

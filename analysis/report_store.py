@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,8 @@ STUDIES = {
     "heavy-traffic": "critical N-server networks, scaled, against their diffusion limit",
 }
 _VERSIONS = ("python", "numpy", "scipy", "numba", "xarray", "netCDF4", "ray")
+#: A law of the numbers of a file.
+_TRACE = re.compile(r"""trace\(\s*(?P<quote>["']?)(?P<path>[^()]*?)(?P=quote)\s*\)""")
 _UNFINISHED = ("pending", "failed", "quarantined")
 
 
@@ -55,6 +58,14 @@ class Contents:
     def spec(self) -> str:
         """Spec as TOML; empty where results do not carry it."""
         return str(self.tree.attrs.get("spec", ""))
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """Files whose numbers are laws of the spec."""
+        spec = tomllib.loads(self.spec)
+        asked = (spec.get("grid", {}), spec.get("cases", []), spec.get("run", {}))
+        found = (match["path"] for text in _texts(asked) for match in _TRACE.finditer(text))
+        return tuple(dict.fromkeys(found))
 
     @property
     def state(self) -> str:
@@ -120,6 +131,17 @@ def _cells(tree: xr.DataTree) -> tuple[dict[str, int], int, tuple[tuple[str, str
         where = ", ".join(f"{dim} = {one[dim].item()}" for dim in cells["status"].dims)
         failures.append((where, str(one["status"].item()), str(one["error"].item())))
     return counts, int(cells["replicas"].sum()), tuple(failures)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all text in tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, Sequence):
+        for one in value:
+            yield from _texts(one)
 
 
 def failures_grid(contents: Contents) -> Grid | None:

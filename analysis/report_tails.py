@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from analysis.tails import TailFit
 
-#: Most series of one picture.
-_MOST = 7
-
 
 def tails(tree: xr.DataTree, draft: Draft) -> None:
     """Answer how the tail of queue lengths decays."""
@@ -36,17 +33,14 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
     rows = [row for row in tail_table(classify_tail(limit, fraction=fraction)) if row.depth]
     draft.answers += [_tail(row) for row in rows]
     draft.shorten("The regime is named in {decided} of {rows} rows, as in the table.")
-    if len(rows) > _MOST:
-        draft.notes.append(f"The figure would hold {len(rows)} tails, more than can be told apart.")
-    else:
-        draft.draw(
-            "tails",
-            lambda: tail_figure(limit, fraction=fraction),
-            "The invariant S_ℓ against ℓ on axes that make a power law, a geometric and a double exponential "
-            "tail a straight line; grey lines have the slope that theory predicts.",
-            "Three plots of the invariant tails. "
-            + " ".join(f"{name_of(row)}: {_verdict(row)}" for row in rows),
-        )
+    draft.draw(
+        "tails",
+        lambda: tail_figure(limit, fraction=fraction),
+        "The invariant S_ℓ against ℓ on axes that make a power law, a geometric and a double exponential "
+        "tail a straight line; grey lines have the slope that theory predicts.",
+        "Three plots of the invariant tails. " + " ".join(f"{name_of(row)}: {_verdict(row)}" for row in rows),
+        series=len(rows),
+    )
     header = ("network", "regime", "rate", "between", "theory", "levels seen")
     cells = [
         (

@@ -87,19 +87,22 @@ def clause(p: float) -> str:
 
 def scaled_place(row: Any) -> str:
     """Name a critical network by the parameters of its limit."""
-    return f"b1 = {row.b1:g}, b0 = {row.b0:g}, ℓ = {row.ell}, {row.G}".replace("-", "−")
+    numbers = f"b1 = {row.b1:g}, b0 = {row.b0:g}, ℓ = {row.ell}".replace("-", "−")
+    return f"{numbers}, {row.G}"
 
 
 def listed(values: Any, most: int = 8) -> str:
-    """List numbers, the middle of a long list left out.
+    """List numbers or names, the middle of a long list left out.
 
     Examples
     --------
-    >>> listed([100, 1000]), listed(range(12))
-    ('100, 1000', '0, 1, 2, …, 10, 11')
+    >>> listed([100, -0.5]), listed(range(12)), listed(["trace(times-1.txt)"])
+    ('100, −0.5', '0, 1, 2, …, 10, 11', 'trace(times-1.txt)')
     """
-    text = [f"{value:g}" if isinstance(value, (int, float)) else str(value) for value in values]
-    return ", ".join(text if len(text) <= most else [*text[:3], "…", *text[-2:]]).replace("-", "−")
+    text = [
+        f"{value:g}".replace("-", "−") if isinstance(value, (int, float)) else str(value) for value in values
+    ]
+    return ", ".join(text if len(text) <= most else [*text[:3], "…", *text[-2:]])
 
 
 def marked_up(text: str) -> str:

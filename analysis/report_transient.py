@@ -55,7 +55,7 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
         "Mean over replicas of the largest distance S_sup against the number of servers, with standard "
         "errors and fitted powers of N; the grey line has slope −1/2.",
         f"Logarithmic plot of the mean of S_sup against N = {N}. It falls along a nearly straight line in "
-        f"each of {len(rows)} series; fitted exponents: {_exponents(rows)}.",
+        f"each of {sum(row.n > 0 for row in rows)} series; fitted exponents: {_exponents(rows)}.",
     )
     draft.grids.append(_rate_grid("Mean of S_sup = constant · N^exponent.", rows))
 
@@ -191,6 +191,7 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
         "powers; a bias within two standard errors of zero is pale.",
         "Two logarithmic plots against N, of the absolute bias and of the standard deviation of X. "
         + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
+        series=len(rows),
     )
     header = ("network", "sd exponent", "95 % interval", "bias exponent", "95 % interval", "p of no bias",
               "bias² in RMS², largest N")  # fmt: skip

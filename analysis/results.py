@@ -16,7 +16,7 @@ from analysis.bias import separate_errors
 from analysis.command import run_command, store_parser
 from analysis.rates import RateFit, fit_rate, rate_table
 from analysis.report_text import NONE, between, signed
-from analysis.rows import labels_of, rows_of
+from analysis.rows import labels_of, stored_rows
 from analysis.stores import opened_for, run_of
 from analysis.tail_theory import NAMES, predict_tail
 from analysis.tails import INCONCLUSIVE, classify_tail, tail_table
@@ -80,10 +80,10 @@ def page(tree: xr.DataTree) -> Iterator[str]:
         yield f"| {_place(row)} | {_rate(row, network)} |"
     apart = separate_errors(tree, "X").isel(t=-1)
     yield _BIAS.format(t=apart.t.item())
-    for errors in rows_of(apart):
+    for errors in stored_rows(apart):
         yield f"| {_place(errors)} | {_errors(errors)} |"
     yield _TAILS
-    for errors in rows_of(apart):
+    for errors in stored_rows(apart):
         yield f"| {_place(errors)} | {_tail(errors, run.get('fraction', 1.0))} |"
 
 

@@ -30,6 +30,37 @@ def rows_of(data: xr.Dataset, axes: Sequence[str] = ROW) -> Iterator[xr.Dataset]
         yield data.isel(dict(zip(axes, index, strict=True)))
 
 
+def stored_rows(fits: xr.Dataset, axes: Sequence[str] = ROW) -> Iterator[xr.Dataset]:
+    """Yield the rows of fits that have replicas: a case outside the grid leaves places that no run fills.
+
+    Parameters
+    ----------
+    fits
+        With `replicas`, how many are stored, over axes of the rows.
+    axes
+        As `rows_of`.
+    """
+    return (row for row in rows_of(fits, axes) if row["replicas"].item())
+
+
+def large_sizes(data: xr.Dataset, least_N: int, command: str) -> xr.Dataset:
+    """Return the data at N ≥ least_N, for a command with the option --least-N.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two such N.
+    """
+    large = data.N.values[data.N.values >= least_N]
+    if large.size < 2:
+        stored = ", ".join(map(str, data.N.values))
+        raise ValueError(
+            f"N must have two values of {least_N} or more, got {stored}: add larger N to the spec, or lower "
+            f"least_N (--least-N of python -m {command})"
+        )
+    return data.sel(N=large)
+
+
 def check_rows(fits: xr.Dataset) -> None:
     """Raise ValueError unless fits have no axes but those of the rows of a table."""
     extra = [str(dim) for dim in fits.dims if dim not in ROW]

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize, special
 
-from analysis.least_squares import Floats, LinearFit, fit_linear, welch_lack_of_fit
+from analysis.expansion import fisher, two_sided
+from analysis.least_squares import Floats, LinearFit, fit_linear
 from analysis.moments import Estimate
 
 #: Exponents that are looked at: nothing near a limit grows or falls faster.
@@ -36,16 +37,18 @@ class SignedPower:
 
 
 def p_of_zero(estimates: Sequence[Estimate]) -> float:
-    """Return the p-value of zero at every N, by Johansen's Welch–James test.
+    """Return the p-value of zero at every N: Student's t test at each, combined by Fisher's method.
+
+    Exact for Gaussian replicas, however few and whatever their variances. A test of the weighted sum of
+    squares, as that of Welch and James, is not: of 3 replicas at 4 N without bias it rejects .12 at .05.
 
     Examples
     --------
     >>> p_of_zero([Estimate(value=0.1, variance=0.01, freedom=31, n=32)] * 3) > 0.3
     True
     """
-    chi2 = sum(one.value**2 / one.variance for one in estimates)
-    freedom = np.array([one.freedom for one in estimates])
-    return welch_lack_of_fit(chi2, len(estimates), np.zeros(len(estimates)), freedom)
+    scores = [one.value / one.stderr for one in estimates]
+    return fisher(two_sided(scores, [one.freedom for one in estimates]))
 
 
 def fit_signed_power(N: Sequence[float], estimates: Sequence[Estimate], confidence: float) -> SignedPower:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.evidence import LEAST_N
 from sweep.errors import MismatchError, StoreError
 
 if TYPE_CHECKING:
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 _KEEP = 'leave out keep = "errors"'
 _LIMIT = "route by a rule that has a limit"
 _SNAPSHOTS = "give snapshots in [run]"
+_AND = ", and "
 #: What makes a sweep store a variable that not every sweep stores, by "group/variable".
 CURES: Mapping[str, str] = {
     **dict.fromkeys((f"network/{name}" for name in ("S", "D", "X", "E", "R_E", "v")), _KEEP),
     **dict.fromkeys(("network/S_sup", "fluid/S", "fluid/D", "fluid/X", "fluid/E", "invariant/S"), _LIMIT),
-    **dict.fromkeys(("network/d_S", "network/d_P", "network/V"), f"{_SNAPSHOTS}, and {_LIMIT}"),
-    "network/nu_cdf": f"{_SNAPSHOTS}, and {_KEEP}",
+    **dict.fromkeys(("network/d_S", "network/d_P", "network/V"), f"{_SNAPSHOTS}{_AND}{_LIMIT}"),
+    "network/nu_cdf": f"{_SNAPSHOTS}{_AND}{_KEEP}",
     "network/tagged": f"set tagged, or {_KEEP}",
 }
 #: Module that runs as a command -> studies that it reads, with the variables of `CURES` that it needs there.
@@ -32,6 +34,10 @@ COMMANDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "analysis.fluctuations": {"equilibrium": ("invariant/S",)},
     "analysis.heavy_traffic": {"heavy-traffic": ()},
 }
+#: Commands of these that expand in 1/N, for which by default two N must be at least `LEAST_N`.
+_EXPANDING = ("analysis.chaos", "analysis.equilibrium")
+#: What a row lacks that ends with few N, as `cure_of_few` mends.
+FEW_SIZES = "fewer than two N that are large enough have replicas"
 #: Entries of a folder, or groups, that an error lists.
 _LISTED = 5
 
@@ -83,15 +89,56 @@ def missing(tree: xr.DataTree, needs: Iterable[str]) -> list[str]:
     ]
 
 
-def cure_of(lacking: Iterable[str]) -> str:
+def cure_of(lacking: Iterable[str], run: Mapping[str, Any] | None = None) -> str:
     """Say how a sweep would store the variables that are missing.
+
+    Parameters
+    ----------
+    lacking
+        Keys of `CURES`.
+    run
+        The table [run] of the sweep, if known: what it has already is not asked for.
 
     Examples
     --------
     >>> cure_of(["network/X", "fluid/X"])
     'leave out keep = "errors", and route by a rule that has a limit'
+    >>> cure_of(["network/d_S"], {"routing": "sampled"})
+    'give snapshots in [run]'
     """
-    return ", and ".join(dict.fromkeys(CURES[path] for path in lacking))
+    parts = list(dict.fromkeys(part for path in lacking for part in CURES[path].split(_AND)))
+    return _AND.join([part for part in parts if run is None or not _is_met(part, run)] or parts)
+
+
+def _is_met(cure: str, run: Mapping[str, Any]) -> bool:
+    from sweep.routing import ROUTING, has_limit
+
+    rule = str(run.get("routing", "sampled"))
+    return {
+        _KEEP: run.get("keep") != "errors",
+        _LIMIT: rule in ROUTING and has_limit(rule),
+        _SNAPSHOTS: bool(run.get("snapshots")),
+    }.get(cure, False)
+
+
+def cure_of_few(sizes: int, replicas: int) -> str:
+    """Say what gives two N enough replicas.
+
+    Parameters
+    ----------
+    sizes
+        How many N that are large enough have any replica.
+    replicas
+        How many each N needs.
+
+    Examples
+    --------
+    >>> cure_of_few(1, 4), cure_of_few(2, 4)
+    ('add larger N to the spec, or finish its run', 'raise replicas in [run] to 4 or more')
+    """
+    if sizes < 2:
+        return "add larger N to the spec, or finish its run"
+    return f"raise replicas in [run] to {replicas} or more"
 
 
 def opened_for(command: str, store: str, needs: Mapping[str, Sequence[str]] | None = None) -> xr.DataTree:
@@ -172,9 +219,18 @@ def _instead(tree: xr.DataTree, command: str, store: str) -> str:
     suited = [
         f"python -m {name}"
         for name, readers in COMMANDS.items()
-        if name != command and study in readers and not missing(tree, readers[study])
+        if name != command
+        and study in readers
+        and not missing(tree, readers[study])
+        and (name not in _EXPANDING or _large_sizes(tree, study) >= 2)
     ]
     return f"; this one is read by {', '.join([*suited, f'sweep report {store}'])}"
+
+
+def _large_sizes(tree: xr.DataTree, study: str) -> int:
+    """Count the N that are large enough for an expansion."""
+    group = tree["equilibrium" if study == "equilibrium" else "network"]
+    return int((group.N.values >= LEAST_N).sum())
 
 
 def _groups(tree: xr.DataTree) -> str:

@@ -21,7 +21,8 @@ GRID = ("N", "d", "lam", "G")
 
 _TENSORS = ("joint", "difference", "difference_stderr")
 _LONG_NAMES = {
-    "n": "replicas",
+    "n": "replicas used",
+    "replicas": "replicas stored",
     "p_zero": "p-value of independence",
     "norm_value": "norm of joint law minus product",
     "norm_stderr": "standard error of the norm",
@@ -68,12 +69,12 @@ def measure_chaos(
     Returns
     -------
     xarray.Dataset
-        Over (N, d, lam, G): `n` replicas, `p_zero` of independence, and over `norm`: `norm_value`,
-        `norm_stderr`, `norm_bias` (see `analysis.joint.norm_of`); over (level, level_2[, level_3]), with ages
-        (level, age, level_2, age_2, …): `joint`, `difference`, unbiased and signed, `difference_stderr`; for
-        k = 2 also `queue_covariance` and its `_stderr`, the sum of `difference` over all pairs of levels,
-        which is the covariance of two lengths cut at the last level. NaN where a cell has fewer than k + 2
-        replicas or k servers.
+        Over (N, d, lam, G): `replicas` stored, `n` of them used, `p_zero` of independence, and over `norm`:
+        `norm_value`, `norm_stderr`, `norm_bias` (see `analysis.norms.norm_of`); over (level, level_2[,
+        level_3]), with ages (level, age, level_2, age_2, …): `joint`, `difference`, unbiased and signed,
+        `difference_stderr`; for k = 2 also `queue_covariance` and its `_stderr`, the sum of `difference` over
+        all pairs of levels, which is the covariance of two lengths cut at the last level. NaN where a cell
+        has fewer than k + 2 replicas or k servers.
 
     Raises
     ------
@@ -148,6 +149,7 @@ def _measured(s: Floats, N: int, events: Events, k: int) -> _Row:
         norms = [norm_of(found, kind) for kind in NORMS]
         row |= {f"norm_{part}": [getattr(norm, part) for norm in norms] for part in parts}
         covariance = queue_covariance(found)
+    row["replicas"] = len(present)
     if k == 2 and events.any_age:
         row["queue_covariance"], row["queue_covariance_stderr"] = covariance
     return row

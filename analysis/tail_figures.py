@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.drawing import STYLES, dress
+from analysis.drawing import HANDLE, STYLES, dress, legend_labels, short_names
 from analysis.rows import ROW, name_of
 from analysis.tail_data import Tail, tail_at, tails_of
 from analysis.tail_sequences import Floats
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 #: log10 S_ℓ below which panels of S_ℓ end, lest a double exponential flatten the others.
 _LOWEST = -20.0
 _TEN = math.log(10.0)
-_LEGEND_ROW = 0.23  # inches
+#: Inches.
+_WIDTH, _HEIGHT, _LEGEND_ROW, _MARGIN = 10.5, 3.6, 0.23, 0.2
 _THEORY: dict[str, Any] = {"color": "#999999", "linewidth": 4.5, "solid_capstyle": "butt"}
 
 
@@ -110,8 +111,8 @@ def tail_figure(
         raise ValueError(f"source must hold 1 to {len(STYLES)} tails to draw, got {len(shown)}: select some")
     varying = [axis for axis in ROW if len({getattr(fit, axis) for fit, _ in shown}) > 1]
     below = _LEGEND_ROW * (len(shown) + 2.0)
-    figure = Figure(figsize=(10.5, 3.6 + below), layout="constrained")
-    grid = figure.add_gridspec(2, 3, height_ratios=[3.6, below])
+    figure = Figure(figsize=(_WIDTH, _HEIGHT + below), layout="constrained")
+    grid = figure.add_gridspec(2, 3, height_ratios=[_HEIGHT, below])
     for column, panel in enumerate(_PANELS):
         axes = figure.add_subplot(grid[0, column])
         for (fit, tail), style in zip(shown, STYLES, strict=False):
@@ -120,7 +121,8 @@ def tail_figure(
         _dress(axes, panel, max(of_regime or [fit.depth for fit, _ in shown]))
     _legend(figure.add_subplot(grid[1, :]), shown, varying)
     fixed = [axis for axis in ROW if axis not in varying and getattr(shown[0][0], axis) is not None]
-    figure.suptitle(name_of(shown[0][0], fixed), fontsize=11)
+    title = name_of(shown[0][0], fixed)
+    figure.suptitle(short_names([title], _WIDTH - _MARGIN, 11)[title], fontsize=11)
     return figure
 
 
@@ -177,8 +179,9 @@ def _dress(axes: Axes, panel: _Panel, depth: int) -> None:
 def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequence[str]) -> None:
     """List the tails below the panels, with the rates found."""
     blank.axis("off")
-    for (fit, _), (colour, marker, _) in zip(shown, STYLES, strict=False):
-        text = ": ".join(filter(None, (name_of(fit, varying), _found(fit))))
+    named = [(name_of(fit, varying), _found(fit)) for fit, _ in shown]
+    labels = legend_labels(named, _WIDTH - _MARGIN, 9)
+    for label, (colour, marker, _) in zip(labels, STYLES, strict=False):
         blank.plot(
             [],
             [],
@@ -187,11 +190,11 @@ def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequenc
             linewidth=0.8,
             markersize=5,
             markerfacecolor="white",
-            label=text,
+            label=label,
         )
     if any(panel.regime == fit.predicted_regime for panel in _PANELS for fit, _ in shown):
         blank.plot([], [], label="slope by theory", **_THEORY)
-    blank.legend(loc="upper center", fontsize=9, frameon=False, borderaxespad=0.0, handlelength=3.2)
+    blank.legend(loc="upper center", fontsize=9, frameon=False, borderaxespad=0.0, handlelength=HANDLE)
 
 
 def _found(fit: TailFit) -> str:

@@ -84,18 +84,35 @@ class Sequences:
         )
 
 
-def candidates(log_S: Floats) -> tuple[Candidate, ...]:
+def candidates(log_S: Floats, *, d: int = 2, fraction: float = 1.0) -> tuple[Candidate, ...]:
     """Put the three regimes on trial on log S_ℓ, ℓ = 1 … L, strictly decreasing; none below five levels.
+
+    Parameters
+    ----------
+    log_S
+        log S_ℓ, shape (L,).
+    d, fraction
+        Choices of an arrival and the share of arrivals that have them, which tell how small S_L must be for a
+        power law. The terms of d = 2 bound those of d > 2.
 
     Notes
     -----
     A limit is Aitken's from three terms: successive ones for r and ρ, those at L/4, L/2 and L for γ and κ,
-    since their errors fall like a power of 1/ℓ. Its uncertainty is the largest of what the extrapolation adds
-    and of the drift over the deeper half of the levels. The criteria:
+    since their errors fall like a power of 1/ℓ. Its uncertainty covers what is still to come below level L.
+    It is the largest of what the extrapolation adds, of the drift over the deeper half of the levels, and
+    for γ and κ of half the distance to the limit from L/8, L/4 and L/2. Terms that the levels seen need not
+    show are bounded by theory and covered as well:
+
+    - power: terms in S itself may hide behind a local exponent that hardly moves, see `_crowding`;
+    - double exponential: scales that overlap leave Δ_{ℓ+1} = r Δ_ℓ + O(r − 1), so that r errs by (r − 1)/Δ_L
+      (measured: 0.74 of that for lomax with β = 2.02 and 3) unless the growth is constant to rounding.
+
+    The criteria:
 
     - double exponential: S_L/S_{L−1} ≤ 0.1, and r exceeds 1 by more than its uncertainty;
     - geometric: |κ| ≤ 0.05 over the deeper half of the levels, and halved over it;
-    - power: κ and γ are uncertain by at most 0.05 and 5 %, and κ's limit is −1 within that (or 0.01).
+    - power: κ and γ are uncertain by at most 0.05 and 5 %, κ's limit is −1 within that (or 0.01), and at L
+      κ is no farther from −1 than at L/2 (or 0.01).
 
     Examples
     --------
@@ -105,7 +122,7 @@ def candidates(log_S: Floats) -> tuple[Candidate, ...]:
     if log_S.size < min(LEAST_LEVELS.values()):
         return ()
     found = Sequences.of(log_S)
-    tried = (_double_exponential(found), _geometric(found), _power(found))
+    tried = (_double_exponential(found), _geometric(found), _power(found, float(log_S[-1]), d, fraction))
     return tuple(one for one in tried if log_S.size >= LEAST_LEVELS[one.regime])
 
 
@@ -132,6 +149,9 @@ def aitken(first: float, second: float, third: float) -> tuple[float, float]:
 def _double_exponential(found: Sequences) -> Candidate:
     growth = found.growth
     rate, error = aitken(*growth[-3:].tolist())
+    # A few levels, or r near 1, hide a term in 1/Δ from extrapolation, but not in a growth that is constant.
+    if abs(growth[-1] - growth[-2]) > ROUNDING * rate:
+        error += abs(rate - 1.0) / float(found.steps[-1])
     # Neighbouring time scales overlap by a power of S_ℓ/S_{ℓ−1} that is unknown: twice its square root here.
     overlap = 2.0 * abs(rate - 1.0) * math.sqrt(float(found.ratio[-1]))
     error = max(error, _drift(growth), overlap, ROUNDING * rate)
@@ -152,16 +172,34 @@ def _geometric(found: Sequences) -> Candidate:
     return Candidate(regime="geometric", local=float(ratio[-1]), rate=rate, error=error, slack=slack)
 
 
-def _power(found: Sequences) -> Candidate:
+def _power(found: Sequences, log_S: float, d: int, fraction: float) -> Candidate:
     rate, error = _over_scales(found.power)
     index, doubt = _over_scales(found.index)
-    error = max(error, ROUNDING * abs(rate))
+    error = max(error, (_crowding(abs(rate), log_S, d, fraction) + ROUNDING) * abs(rate))
+    half, last = (abs(float(found.index[at]) + 1.0) for at in (found.index.size // 2 - 1, -1))
     slack = min(
         1.0 - doubt / SHARP_POWER,
         (max(doubt, NEAR_POWER) - abs(index + 1.0)) / SHARP_POWER,
-        1.0 - error / (SHARP_POWER * abs(rate)),
+        (max(half, NEAR_POWER) - last) / SHARP_POWER,
+        1.0 - error / max(SHARP_POWER * abs(rate), ROUNDING),
     )
     return Candidate(regime="power", local=float(found.power[-1]), rate=rate, error=error, slack=slack)
+
+
+def _crowding(gamma: float, log_S: float, d: int, fraction: float) -> float:
+    """Bound the share of γ that terms in S_L make of its local exponent `Sequences.power`.
+
+    Notes
+    -----
+    With u = d − 1 ages scale like T_ℓ = Σ 1/c_k, c_k = λ φ'(S_k), and S_ℓ − λ φ(S_ℓ) ~ C T_ℓ^{1−β}. The terms
+    of next order in S shift the exponent by u λ S^u of itself for p = 1. A uniform stream leaves a term in S,
+    and one in u γ a S^u with a = d p/(1 − p), which is small only where that stream rules.
+    """
+    u = d - 1
+    choices = u * math.exp(u * log_S)
+    if fraction == 1.0 and d > 1:
+        return choices
+    return math.exp(log_S) + choices * gamma * d * fraction / max(1.0 - fraction, ROUNDING)
 
 
 def _drift(sequence: Floats) -> float:
@@ -170,10 +208,11 @@ def _drift(sequence: Floats) -> float:
 
 
 def _over_scales(sequence: Floats) -> tuple[float, float]:
-    """Limit and uncertainty of a sequence whose error falls like a power of 1/ℓ: terms at L/4, L/2 and L."""
-    last = sequence.size
-    first, second, third = (float(sequence[max(last // share, 1) - 1]) for share in (4, 2, 1))
-    if not all(map(math.isfinite, (first, second, third))):
-        return third, math.inf
-    limit, error = aitken(first, second, third)
-    return limit, max(error, abs(third - second), abs(second - first) / 2.0)
+    """Limit and uncertainty of a sequence whose error falls like a power of 1/ℓ: terms at L/8 … L."""
+    size = sequence.size
+    terms = [float(sequence[max(size // share, 1) - 1]) for share in (8, 4, 2, 1)]
+    if not all(map(math.isfinite, terms)):
+        return terms[-1], math.inf
+    (limit, error), (before, _) = aitken(*terms[1:]), aitken(*terms[:3])
+    _, earlier, last = np.abs(np.diff(terms)).tolist()
+    return limit, max(error, last, earlier / 2.0, abs(limit - before) / 2.0)

@@ -35,6 +35,8 @@ _ROUNDING = 1e-9
 _FAR, _OLDEST = 1e10, 1e12
 #: d log(−log Ḡ)/d log x from which on a tail counts as exponential or lighter.
 _LIGHT = 0.98
+#: First panel of an integral over ages: densities may be infinite at 0.
+_FINEST = 1e-9
 #: Exponents of e that are nothing, and beyond which an integral counts as infinite.
 _NOTHING, _INFINITE = -45.0, 700.0
 
@@ -196,7 +198,7 @@ def _uniform_ratio(law: Law, mu: float) -> float:
 def _log_transform(law: Law, theta: float) -> float:
     """Logarithm of ∫ e^{θa} Ḡ(a) da, Gauss–Legendre on panels that double; 700 where infinite or larger."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    breaks, total, left, width = [*law.breakpoints, math.inf], -math.inf, 0.0, 0.125
+    breaks, total, left, width = [*law.breakpoints, math.inf], -math.inf, 0.0, _FINEST
     while left < min(law.support_end, _OLDEST):
         while breaks[0] <= left:
             breaks.pop(0)

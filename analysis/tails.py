@@ -45,7 +45,8 @@ class TailFit:
     """The verdict on one tail; d, lam and G are None where the data do not name them.
 
     `rate` is r, ρ or γ as the regime has it, NaN if `regime` is inconclusive; `rate_lo` and `rate_hi`
-    bound what extrapolation in the level leaves open, plus a 95 % t interval where there are replicas.
+    bound what the levels not seen leave open, as `analysis.tail_sequences.candidates` tells, plus a 95 % t
+    interval where there are replicas.
     """
 
     d: int | None
@@ -139,8 +140,9 @@ def classify_tail(
     for index in np.ndindex(shape):
         one = values.isel(dict(zip(dims, index, strict=True)))
         law = G if G is not None else _label(one, "G")
-        prediction = _prediction(_label(one, "d"), _label(one, "lam"), law, fraction)
-        rows[index] = judge(tail_at(one, floor), prediction, fraction)
+        choices = _label(one, "d")
+        prediction = _prediction(choices, _label(one, "lam"), law, fraction)
+        rows[index] = judge(tail_at(one, floor), prediction, fraction, choices or 2)
     variables = {}
     for name, long_name in _DESCRIBED.items():
         column = np.array([row[name] for row in rows.flat]).reshape(shape)
@@ -165,9 +167,9 @@ def tail_table(fits: xr.Dataset) -> Iterator[TailFit]:
         yield TailFit(**labels, **named)
 
 
-def judge(tail: Tail, prediction: TailPrediction | None, fraction: float = 1.0) -> dict[str, Any]:
+def judge(tail: Tail, prediction: TailPrediction | None, fraction: float = 1.0, d: int = 2) -> dict[str, Any]:
     """Variables of one row."""
-    passed = [(one, spread, half) for one, spread, half, slack in _trial(tail) if slack >= 0.0]
+    passed = [(one, spread, half) for one, spread, half, slack in _trial(tail, d, fraction) if slack >= 0.0]
     depth = tail.log_S.size
     row: dict[str, Any] = {
         "regime": INCONCLUSIVE, "rate": math.nan, "rate_lo": math.nan, "rate_hi": math.nan,
@@ -189,14 +191,14 @@ def judge(tail: Tail, prediction: TailPrediction | None, fraction: float = 1.0) 
     return row
 
 
-def _trial(tail: Tail) -> Iterator[tuple[Candidate, float, float, float]]:
+def _trial(tail: Tail, d: int, fraction: float) -> Iterator[tuple[Candidate, float, float, float]]:
     """Yield each candidate with the standard error and half the interval of its rate, and its slack left.
 
     That is the slack less what noise may explain, or less if the interval holds rates of another regime.
     """
-    without = [candidates(log_S) for log_S in tail.left_out]
+    without = [candidates(log_S, d=d, fraction=fraction) for log_S in tail.left_out]
     quantile = _quantile(tail.n)
-    for place, one in enumerate(candidates(tail.log_S)):
+    for place, one in enumerate(candidates(tail.log_S, d=d, fraction=fraction)):
         spread = noise = 0.0
         if tail.n:
             # Extrapolation amplifies noise without end; what it adds is part of `error` already.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import os
@@ -271,8 +272,28 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     """
     text = check_text(name, value, f"choose one of {', '.join(choices)}")
     if text not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(text)}")
+        near = suggestion(text, choices)
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(text)}{near}")
     return text
+
+
+def suggestion(word: str, choices: Collection[str]) -> str:
+    """Return what an error adds to a misspelt word: the choice that it is likely to mean, if any.
+
+    Examples
+    --------
+    >>> suggestion("Lumpd", ["servers", "lumped"]), suggestion("fast", ["servers", "lumped"])
+    (' (did you mean lumped?)', '')
+    """
+    near = nearest(word, choices)
+    return f" (did you mean {near}?)" if near else ""
+
+
+def nearest(word: str, choices: Collection[str]) -> str | None:
+    """Return the choice that a misspelt word is likely to mean, None if none is near."""
+    names = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), names, n=1)
+    return names[close[0]] if close and word not in choices else None
 
 
 # ---- arrays -----------------------------------------------------------------------------------------------

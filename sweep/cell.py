@@ -188,7 +188,13 @@ class Cell(Limit):
         if isinstance(self.arrivals, Delayed):
             self.arrivals.check(self.lam)
         self.initial.check(self.N, self.lam, self.G)
-        check_routing(self.routing, self.d, self.fraction, invariant=isinstance(self.initial, Invariant))
+        check_routing(
+            self.routing,
+            self.d,
+            self.fraction,
+            replacement=self.replacement,
+            invariant=isinstance(self.initial, Invariant),
+        )
         from sweep.network.lumped_method import choose_method  # which needs this class
 
         chosen = choose_method(self, method=self.method, routing=self.routing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -35,6 +36,21 @@ Only = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines for programs to read.")]
 StoreDir = Annotated[Path, typer.Argument(help="The store's directory.", show_default=False)]
+#: Ray's own variable, which submit, logs, cancel and fetch read. Status and doctor do not: without an address
+#: they ask about this machine, and a variable that was set once must not turn that into another question.
+_ADDRESS_VARIABLE = "RAY_API_SERVER_ADDRESS"
+
+
+def _engines() -> list[str]:
+    from sweep.engines import ENGINES
+
+    return list(ENGINES)
+
+
+def _examples() -> list[tuple[str, str]]:
+    from sweep.reference import EXAMPLES
+
+    return list(EXAMPLES.items())
 
 
 def main() -> NoReturn:
@@ -73,7 +89,7 @@ def plan(
 def run(
     spec: SpecFile,
     store: Annotated[Path, typer.Option(help="Directory of the store; made if absent.")],
-    engine: Annotated[str, typer.Option(help="serial, local or ray.")] = "local",
+    engine: Annotated[str, typer.Option(help="serial, local or ray.", autocompletion=_engines)] = "local",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes or actors; by default the CPUs.")
     ] = None,
@@ -124,7 +140,13 @@ def run(
 )
 def status(
     store: Annotated[str, typer.Argument(help="The store's directory, or its path on a head.")],
-    address: Annotated[str | None, typer.Option(help="Dashboard of a cluster's head.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Dashboard of a cluster's head; not read from RAY_API_SERVER_ADDRESS, for without it the "
+            "store is looked for on this machine."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how much of a store is done, what failed, and who is writing; works during a run."""
@@ -133,7 +155,13 @@ def status(
         return
     from sweep.status import store_status
 
-    state = store_status(store)
+    try:
+        state = store_status(store)
+    except MismatchError as missing:
+        if Path(store).exists() or not os.environ.get(_ADDRESS_VARIABLE):
+            raise
+        cure = f"if it is on the cluster, add --address ${_ADDRESS_VARIABLE}"
+        raise MismatchError(f"{missing}; {cure}") from missing
     if as_json:
         print_json(**dataclasses.asdict(state))
     else:
@@ -166,7 +194,13 @@ def export(
 @app.command(epilog="Examples:\n\nsweep doctor --store out/mine\n\nsweep doctor --address http://HEAD:8265")
 def doctor(
     store: Annotated[Path | None, typer.Option(help="Also look at the place of this store.")] = None,
-    address: Annotated[str | None, typer.Option(help="Look at a Ray cluster instead.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Look at a Ray cluster instead, by the dashboard of its head; not read from "
+            "RAY_API_SERVER_ADDRESS, for without it this machine is looked at."
+        ),
+    ] = None,
     cluster_file: Annotated[Path | None, typer.Option(help="Look at a file for `ray up` instead.")] = None,
 ) -> None:
     """Look for what makes runs fail or crawl, and say how to mend it."""
@@ -202,7 +236,10 @@ remote_cli.register(app)
 
 @app.command(epilog="Examples:\n\nsweep example equilibrium")
 def example(
-    name: Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Which one; without a name they are listed.", autocompletion=_examples),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; NAME.toml by default.")] = None,
 ) -> None:
     """Write a spec to start from."""
@@ -214,6 +251,8 @@ def example(
             out.print(f"{known:<14}{question}", soft_wrap=True)
         return
     text, target = text_of(name), output or Path(f"{name}.toml")
+    if not target.parent.is_dir():
+        raise ValueError(f"--output must lie in an existing directory, got {target}: make {target.parent}")
     try:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sweep.arguments import check_path, check_switch, shown
 from sweep.cube import consolidate
 from sweep.engines import make_engine
+from sweep.engines.base import Engine
 from sweep.errors import MismatchError, StoreError
 from sweep.layout import Layout, make_layout
 from sweep.plan import Batch, Plan, make_batches, make_plan
@@ -28,6 +29,7 @@ from sweep.schema import GROUPS
 from sweep.seeds import NUMBERS_VERSION, keys_of
 from sweep.selection import selection
 from sweep.spec import parse_spec, read_spec
+from sweep.status import left_out
 from sweep.store import FRAME_FILE, Store
 from sweep.studies.base import Case, SweepSpec
 from sweep.task import Arrays, Outcome
@@ -68,7 +70,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a run has left behind."""
+    """What a run has left behind; `notes` says what the store holds beyond its spec, if anything."""
 
     store: Path
     cells: int
@@ -77,6 +79,7 @@ class Summary:
     limits_solved: int
     failures: tuple[CellFailure, ...]
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def run(
@@ -106,7 +109,8 @@ def run(
     address
         Of a running Ray cluster; by default a Ray of its own is started on this machine.
     progress
-        Called after every task; by default a line in a notebook, and nothing elsewhere.
+        Called once the store is open for writing, then after every task, unless there is nothing to do;
+        by default a line in a notebook, and nothing elsewhere.
     only
         Values to keep to, or one, by axis of the grid: cells elsewhere stay as they are.
     fail_fast
@@ -122,7 +126,8 @@ def run(
     Raises
     ------
     SpecError
-        The spec has faults; all are listed and nothing is computed.
+        The spec has faults: those of single keys are listed, or else those of keys and cells together;
+        nothing is computed.
     StoreError, LockError, EngineError
         The store or the engine cannot be used.
     TypeError
@@ -152,8 +157,7 @@ def run(
             driver = _Driver(plan, keeper, show, started, executor.workers, fail_fast)
             driver.write_layout()
             if plan.batches or plan.missing_limits:
-                executor.prepare("sweep.work:warm_up", spec)
-                driver.work_through(executor.run(driver.scheduler))
+                driver.work_through(executor)
             consolidate(keeper, driver.layout())
     return driver.summary()
 
@@ -231,9 +235,11 @@ class _Driver:
         self._failures: list[CellFailure] = []
         self._wanted = {case.key: wanted_replicas(plan.spec, store, case) for case in plan.cells}
 
-    def work_through(self, outcomes: Any) -> None:
+    def work_through(self, executor: Engine) -> None:
         """Store every outcome; on an interrupt, what is stored is still put into results.nc."""
         self._report(STARTING)
+        executor.prepare("sweep.work:warm_up", self.plan.spec)
+        outcomes: Any = executor.run(self.scheduler)
         try:
             for outcome in outcomes:
                 self._keep(outcome)
@@ -274,6 +280,7 @@ class _Driver:
             limits_solved=self._limits,
             failures=tuple(self._failures),
             seconds=time.perf_counter() - self._started,
+            notes=left_out(stored, self._wanted),
         )
 
     def _keep(self, outcome: Outcome) -> None:

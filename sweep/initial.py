@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import check_count, check_switch, check_text, real, row, shown
+from sweep.arguments import check_count, check_switch, check_text, real, row, shown, suggestion
 from sweep.laws import Law
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
 
@@ -27,6 +27,7 @@ _CURE = (
     'write "empty", "lengths(2: 0.2, 3: 0.8)", "lengths(2: 0.2, ages=equilibrium)", "invariant" or '
     '"scaled(law(exponential, mean=0.7), m=100)"'
 )
+_NAMES = ("empty", "lengths", "invariant", "scaled")
 #: Ages that jobs in service may have at time 0.
 AGES = ("fresh", "equilibrium")
 #: Longest queue at time 0 that is accepted; longer ones of an invariant state are drawn as long as this.
@@ -282,7 +283,8 @@ def parse_initial(text: str, field: str = "initial") -> Initial:
         return _parse_scaled(scaled["inner"], field, text)
     form = _FORM.match(text)
     if form is None:
-        raise ValueError(f"{field} must be an initial state, got {shown(text)}: {_CURE}")
+        near = suggestion(text.partition("(")[0], _NAMES)
+        raise ValueError(f"{field} must be an initial state, got {shown(text)}{near}: {_CURE}")
     *parts, last = form["pairs"].split(",")
     ages = _AGES.match(last) if parts else None
     if ages is None:

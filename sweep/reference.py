@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import types
 import typing
 from importlib import resources
@@ -9,8 +10,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-
-from sweep.spec import STUDIES
 
 #: Specs to start from, by name, with what each asks.
 EXAMPLES = {
@@ -38,12 +37,16 @@ def example(name: str) -> str:
         There is no example of that name.
     """
     if name not in EXAMPLES:
-        raise ValueError(f"NAME must be one of {', '.join(EXAMPLES)}, got {name!r}")
+        close = difflib.get_close_matches(name.lower(), EXAMPLES, 1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(f"NAME must be one of {', '.join(EXAMPLES)}, got {name!r}{hint}")
     return resources.files("sweep").joinpath("examples", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def spec_reference() -> str:
     """Return the reference of every study's keys, as Markdown."""
+    from sweep.spec import STUDIES  # whose laws take a second, and the examples are listed without
+
     parts = [_HEAD]
     for study, model in STUDIES.items():
         tables = model.tables()

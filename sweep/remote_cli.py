@@ -105,9 +105,13 @@ def fetch(
         f"{done.sent} of {done.files} files sent ({done.bytes / 1e6:.1f} MB), the others were here",
         soft_wrap=True,
     )
-    out.print(f"results: {to / 'results.nc'}", soft_wrap=True)
+    out.print("nothing is stored yet" if done.results is None else f"results: {done.results}", soft_wrap=True)
     if not done.complete:
         out.print("the sweep goes on: fetch again to bring what is added", soft_wrap=True)
+    if done.damaged:
+        files, them = ("1 file is", "it") if done.damaged == 1 else (f"{done.damaged} files are", "them")
+        out.print(f"{files} damaged on the head: submit again to recompute {them}", soft_wrap=True)
+        raise typer.Exit(SOME_FAILED)
 
 
 def show_status(store: str, address: str) -> None:
@@ -132,6 +136,7 @@ def show_status(store: str, address: str) -> None:
     try:
         with _connect(address, warn=False) as dashboard:
             window = look(dashboard, known.store if known else _path(store))
+            told = _describe(dashboard, window.job)
     except UnreachableError as error:
         if known is None:
             raise
@@ -144,16 +149,16 @@ def show_status(store: str, address: str) -> None:
         out.print(f"{window.store}: nothing is stored yet", soft_wrap=True)
     else:
         out.print(
-            f"{state['name']}: {state['done']} of {state['cells']} cells done, "
-            f"{state['replicas']} of {state['wanted']} replicas, as of {window.time}",
+            f"{state.name}: {state.done} of {state.cells} cells done, "
+            f"{state.replicas} of {state.wanted} replicas, as of {window.time}",
             soft_wrap=True,
         )
-        for line in state["notes"]:
+        for line in state.notes:
             out.print(line, soft_wrap=True)
-    out.print(_describe(window.job), soft_wrap=True)
+    out.print(told, soft_wrap=True)
     if known is not None:
         out.print(f"last fetched as of {known.time}", soft_wrap=True)
-    failed = state["failed"] if state is not None else []
+    failed = state.failed if state is not None else ()
     for text, error_text in failed[:_NAMED]:
         out.print(f"failed  {text}\n        {error_text}", soft_wrap=True)
     if failed:
@@ -184,7 +189,7 @@ def show_cluster_file(file: Path) -> None:
 
     try:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"cluster file must be readable YAML, got {file}: {error}") from error
     faults = check_cluster_file(config if isinstance(config, dict) else {})
     for line in faults or [f"nothing that Ray would overlook is wrong with {file}"]:
@@ -208,14 +213,19 @@ def _path(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def _describe(job: Job | None) -> str:
+def _describe(dashboard: Dashboard, job: Job | None) -> str:
+    from sweep.engines.jobs import told_facts
+
     if job is None:
         return "no job: the cluster was started anew since, or the store was made otherwise"
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(job.began))
     ended = (
         "" if job.ended is None else f", ended {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(job.ended))}"
     )
-    told = f": {job.message}" if job.status == "FAILED" else ""
+    told = ""
+    if job.status == "FAILED":  # in its own words if it has told them: the message quotes its log
+        facts = told_facts(dashboard, job.id)
+        told = f": {facts.get('failed') or '; '.join(facts.get('faults', ())) or job.message}"
     return f"job {job.id} is {job.status}, began {began}{ended}{told}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sweep.arguments import check_choice, check_count, real, shown
+from sweep.arguments import check_choice, check_count, check_switch, real, shown
 
 
 def phi(x: float, d: int, fraction: float = 1.0) -> float:
@@ -112,16 +112,19 @@ def as_rule(routing: str) -> Rule:
     return ROUTING[check_choice("routing", routing, ROUTING)]
 
 
-def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: bool = False) -> str:
-    """Return the name of a rule that goes with d, `fraction` and a start, `invariant` or another one.
+def check_routing(
+    routing: str, d: int, fraction: float = 1.0, *, replacement: bool = True, invariant: bool = False
+) -> str:
+    """Return the name of a rule that goes with d, `fraction`, `replacement` and a start, `invariant` or not.
 
     Raises
     ------
     TypeError
-        A rule that is not text, d that is no whole number, or a fraction that is no number.
+        A rule that is not text, d that is no whole number, a fraction that is no number, or a replacement
+        that is not true or false.
     ValueError
-        No such rule; d other than 1, or a fraction below 1, with a rule that does not sample; an invariant
-        start with one whose limit is not implemented.
+        No such rule; d other than 1, a fraction below 1, or no replacement with a rule that does not sample;
+        an invariant start with one whose limit is not implemented.
 
     Examples
     --------
@@ -129,6 +132,7 @@ def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: boo
     ('idle', 'shortest')
     """
     rule, choices, share = as_rule(routing), check_count("d", d), real("fraction", fraction)
+    replaced = check_switch("replacement", replacement)
     if not rule.samples:
         if choices != 1:
             raise ValueError(
@@ -137,6 +141,10 @@ def check_routing(routing: str, d: int, fraction: float = 1.0, *, invariant: boo
         if share != 1.0:
             raise ValueError(
                 f'fraction must be 1 with routing = "{routing}", which samples no queues, got {share:g}'
+            )
+        if not replaced:
+            raise ValueError(
+                f'replacement must be true with routing = "{routing}", which samples no queues, got false'
             )
     if invariant and rule.phi is None:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from sweep.arguments import shown
+from sweep.arguments import nearest, shown, suggestion
 from sweep.errors import SpecError
 from sweep.studies.base import SweepSpec
 from sweep.studies.equilibrium import EquilibriumSpec
@@ -41,7 +41,7 @@ def read_spec(path: str | Path) -> SweepSpec:
     Raises
     ------
     SpecError
-        Every fault of the file, one line each.
+        Every fault of a single key, one line each; without any, every fault of keys and cells together.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -62,17 +62,16 @@ def parse_spec(tables: Mapping[str, Any], source: str = "spec") -> SweepSpec:
     TypeError
         No mapping.
     SpecError
-        Every fault, one line each.
+        Every fault, one line each, in two steps as `read_spec` tells them.
     """
     if not isinstance(tables, Mapping):
         raise TypeError(f"spec must be a path or tables like those of its TOML text, got {shown(tables)}")
     given, faults = dict(tables), []
     if str(given.get("study")) not in STUDIES:
-        close = difflib.get_close_matches(str(given.get("study")), STUDIES, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        got = f"got {given['study']!r}{hint}" if "study" in given else "got none"
+        word = str(given.get("study"))
+        got = f"got {given['study']!r}{suggestion(word, STUDIES)}" if "study" in given else "got none"
         faults.append(f"study must be one of {', '.join(STUDIES)}, {got}")
-        given["study"] = close[0] if close else "transient"  # to find what else is wrong
+        given["study"] = nearest(word, STUDIES) or "transient"  # to find what else is wrong
     model = STUDIES[given["study"]]
     try:
         spec = model.model_validate(given)
@@ -96,15 +95,16 @@ def _sentences(fault: Any, tables: Mapping[str, type[BaseModel]]) -> list[str]:
     kind = fault["type"]
     if kind == "extra_forbidden":
         choices = list(tables[str(table)].model_fields)
-        close = difflib.get_close_matches(str(path[-1]).lower(), [c.lower() for c in choices], 1)
-        hint = f" (did you mean {next(c for c in choices if c.lower() == close[0])}?)" if close else ""
-        return [f"{where} is not a key of the spec{hint}; keys here: {', '.join(choices)}"]
+        near = suggestion(str(path[-1]), choices)
+        return [f"{where} is not a key of the spec{near}; keys here: {', '.join(choices)}"]
     if kind in _TYPES:
         return [f"{where} must be {_TYPES[kind]}, {got}"]
     if kind == "missing":
         return [f"{where} must be given, got none"]
     if kind == "literal_error":
-        return [f"{where} must be {fault['ctx']['expected']}, {got}"]
+        expected = fault["ctx"]["expected"]
+        near = suggestion(str(fault["input"]), re.findall(r"'(.*?)'", expected))
+        return [f"{where} must be {expected}, {got}{near}"]
     if kind == "value_error":
         text = str(fault["ctx"]["error"])
         place, _, name = where.rpartition(".")

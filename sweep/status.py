@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweep.catalogue import Index
 from sweep.cube import consolidate
 from sweep.layout import Layout
 from sweep.store import Store
@@ -12,7 +14,10 @@ from sweep.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """Counts of cells and replicas, failed cells as (parameters, error), and remarks."""
+    """Counts of cells and replicas, failed cells as (parameters, error), and remarks.
+
+    `damaged` names the shards that are left out, and `writer` who writes to the store, in words.
+    """
 
     name: str
     cells: int
@@ -21,6 +26,8 @@ class Status:
     wanted: int
     failed: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
+    writer: str | None = None
 
 
 def store_status(path: str | Path) -> Status:
@@ -49,7 +56,10 @@ def store_status(path: str | Path) -> Status:
             for (_, key), have, need in zip(cells, stored, asked, strict=True)
             if key in failures and have < need
         ]
-    notes = [f"damaged, will be computed again: {shard} ({reason})" for shard, reason in store.damaged]
+    asked_of = {key: layout.wanted(key) for cells in layout.cells.values() for _, key in cells}
+    damaged = store.damaged
+    notes = [f"damaged, will be computed again: {shard} ({reason})" for shard, reason in damaged]
+    notes += [note for index in places.values() for note in left_out(index, asked_of)]
     owner = store.lock_owner()
     if owner is not None:
         notes.insert(0, f"being written by {owner}")
@@ -61,6 +71,28 @@ def store_status(path: str | Path) -> Status:
         wanted=wanted,
         failed=tuple(failed),
         notes=tuple(notes),
+        damaged=tuple(shard.name for shard, _ in damaged),
+        writer=owner,
+    )
+
+
+def left_out(index: Index, wanted: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a remark, if any, on what is stored beyond the replicas `wanted` of each cell, by its key.
+
+    results.nc is made for the spec last run: what a wider one had computed stays in the shards.
+    """
+    cells = sum(key not in wanted for key in index.keys_stored())
+    replicas = sum(index.count(key) - index.count(key, below=most) for key, most in wanted.items())
+    if not cells and not replicas:
+        return ()
+    counts = (
+        (cells, "cell" if cells == 1 else "cells"),
+        (replicas, ("replica" if replicas == 1 else "replicas") + (" of others" if cells else "")),
+    )
+    held = " and ".join(f"{count} {what}" for count, what in counts if count)
+    return (
+        f"the store also holds {held} that the spec does not ask for: "
+        "to have them in results.nc run a spec that does",
     )
 
 

@@ -116,6 +116,7 @@ def print_summary(summary: Summary, as_json: bool) -> None:
             limits=summary.limits_solved,
             seconds=summary.seconds,
             results=str(summary.store / "results.nc"),
+            notes=summary.notes,
             failed=[{"cell": failure.case.text, "error": failure.error} for failure in summary.failures],
         )
         return
@@ -125,6 +126,8 @@ def print_summary(summary: Summary, as_json: bool) -> None:
         soft_wrap=True,
     )
     out.print(f"results: {summary.store / 'results.nc'}", soft_wrap=True)
+    for note in summary.notes:
+        out.print(note, soft_wrap=True)
     for failure in summary.failures[:NAMED]:
         err.print(f"failed  {failure.case.text}\n        {failure.error}", style="red", soft_wrap=True)
     if len(summary.failures) > NAMED:

@@ -214,6 +214,7 @@ def warm_up(spec: SweepSpec) -> None:
         tables["run"].pop("snapshots", None)
     elif choices.get("routing", "sampled") != "sampled":
         tables["run"] = {**tables["run"], "routing": choices["routing"]}
+        tables["run"].pop("tolerance", None)  # there is no limit
         tables["grid"] = {**tables["grid"], "d": 1}
     small = parse_spec(tables)
     (case, *_), grids = small.cells(), small.grids()

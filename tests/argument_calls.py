@@ -257,7 +257,7 @@ CALLS: dict[str, Call] = {
     ),
     "check_routing": call(
         check_routing, {"routing": "shortest", "d": 1, "fraction": 1.0},
-        routing=CHOICE, d=COUNT, fraction=NUMBER[:-1],
+        routing=CHOICE, d=COUNT, fraction=NUMBER[:-1], replacement=SWITCH,
     ),
     "Lengths": call(
         Lengths, {"shares": ((1, 0.5),)}, "shares=initial",

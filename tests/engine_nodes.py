@@ -18,7 +18,7 @@ _MEMORY = 3_000_000_000
 class Nodes:
     """Raylets on the loopback interface, with a token; a context manager that leaves nothing behind.
 
-    The head has one CPU, as has every node that joins.
+    The head has one CPU.
     """
 
     def __init__(self) -> None:
@@ -55,9 +55,9 @@ class Nodes:
         shutil.rmtree(self.folder, ignore_errors=True)
         print("left behind", len(alive), flush=True)
 
-    def add(self) -> Any:
+    def add(self, cpus: int = 1) -> Any:
         """Start another raylet."""
-        self.joined.append(self.cluster.add_node(num_cpus=1, memory=_MEMORY))
+        self.joined.append(self.cluster.add_node(num_cpus=cpus, memory=_MEMORY))
         return self.joined[-1]
 
     def lose(self, node: Any) -> None:

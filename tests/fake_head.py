@@ -28,6 +28,7 @@ class FakeHead:
         self.asked: list[tuple[str, str, str]] = []
         self.short: set[str] = set()  # files whose answer is cut
         self.posted: list[Any] = []
+        self.queries: list[dict[str, list[str]]] = []
         self.clients = ExitStack()
         head = self
 
@@ -66,7 +67,8 @@ class FakeHead:
         self.asked.append((request.command, parts.path, request.headers.get("Authorization", "")))
         if request.command == "POST":
             self.posted.append(json.loads(body))
-        name = parse_qs(parts.query).get("filename", [""])[0]
+        self.queries.append(parse_qs(parts.query))
+        name = self.queries[-1].get("filename", [""])[0]
         status, content = self.content(parts.path, name)
         request.send_response(status)
         request.send_header("Content-Length", str(len(content)))
@@ -84,12 +86,14 @@ class FakeHead:
         if path not in self.answers:
             return 404, b"unknown"
         found = self.answers[path]
+        if callable(found):  # with the method
+            found = found(self.asked[-1][0])
         if isinstance(found, tuple):
             return found
         return 200, json.dumps(found).encode()
 
     def offer(self, store: Path, status: str = "RUNNING") -> None:
-        """Let a store of this machine be seen as `STORE` of a job."""
+        """Let a store of this machine, or that there is none, be seen as `STORE` of a job."""
         logs = store.parent / "logs"
         logs.mkdir(exist_ok=True)
         listing = Listing(str(store), logs)

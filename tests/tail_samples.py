@@ -41,14 +41,14 @@ STATES = (
     (3, "lomax(beta=1.75)", 1.0, 11, "double_exponential"),
     (3, "exponential", 1.0, 10, "double_exponential"),
 )
-_solved: dict[tuple[int, str, float, int], Floats] = {}
+_solved: dict[tuple[int, str, float, int, float], Floats] = {}
 
 
-def log_tail(d: int, law: str, fraction: float, levels: int) -> Floats:
-    """log S_ℓ of an invariant state at λ = 0.7, solved once."""
-    key = d, law, fraction, levels
+def log_tail(d: int, law: str, fraction: float, levels: int, lam: float = LAM) -> Floats:
+    """log S_ℓ of an invariant state, solved once."""
+    key = d, law, fraction, levels, lam
     if key not in _solved:
-        limit = Limit(d=d, lam=LAM, G=as_law(law), fraction=fraction)
+        limit = Limit(d=d, lam=lam, G=as_law(law), fraction=fraction)
         _solved[key] = solve_invariant(limit, levels).log_S
     return _solved[key]
 

@@ -31,7 +31,12 @@ def test_absent_cells_and_too_few_servers_are_nan() -> None:
     assert np.isfinite(measured.norm_value.values[1]).all()
     row = next(chaos_table(fit_chaos(measured, least_N=1)))
     assert row.n == 0
-    assert row.verdict == "nothing to fit: add values of N, or replicas"
+    large = "nothing to fit: fewer than two N that are large enough have replicas: "
+    assert row.verdict == large + "add larger N to the spec, or finish its run"
+    scarce = measure_chaos(tree([samples[1], samples[1][:3]], (30, 60)))
+    row = next(chaos_table(fit_chaos(scarce)))
+    few = "nothing to fit: 3 replicas at an N are too few: raise replicas in [run] to 5 or more"
+    assert (row.n, row.verdict) == (0, few)
 
 
 def test_unresolved_rows_say_what_is_missing() -> None:
@@ -153,7 +158,11 @@ NO_AXES = xr.Dataset({"S_end": ("N", [1.0])})
             lambda: fit_chaos(measure_chaos(few()), "l2"),
             "norm must be one of frobenius, sup, total_variation",
         ),
-        (lambda: fit_chaos(measure_chaos(few()), least_N=960), "least_N must leave two values of N or more"),
+        (
+            lambda: fit_chaos(measure_chaos(few()), least_N=960),
+            r"N must have two values of 960 or more, got 30, .*, 960: add larger N to the spec, or lower "
+            r"least_N \(--least-N of python -m analysis.chaos\)",
+        ),
     ],
 )
 def test_errors_name_the_argument_the_rule_and_the_value(call: Callable[[], object], text: str) -> None:

@@ -9,8 +9,11 @@ import sys
 
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
-from sweep.cli import main
+from sweep.cli import app, main
+from sweep.engines import ENGINES
+from sweep.reference import EXAMPLES
 from tests.test_run import toml
 
 SMALL = {"N": [10], "d": [2], "replicas": 2, "G": ["exponential"]}
@@ -102,6 +105,24 @@ def test_status_of_something_else_ends_with_2(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+def test_status_looks_for_a_store_on_this_machine_and_names_the_variable_of_a_cluster(finished, tmp_path):
+    cure = "add --address $RAY_API_SERVER_ADDRESS"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_API_SERVER_ADDRESS", "http://127.0.0.1:9")
+        there = command("status", finished[0] / "store")
+        gone = command("status", tmp_path / "gone")
+        here = command("status", tmp_path)  # no store, and on this machine
+    assert there.returncode == 0
+    assert (gone.returncode, cure in gone.stderr) == (2, True)
+    assert (here.returncode, cure in here.stderr) == (2, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
+        assert cure not in command("status", tmp_path / "gone").stderr
+    for name in ("status", "doctor"):
+        words = " ".join(command(name, "--help").stdout.replace("│", " ").split())
+        assert "not read from RAY_API_SERVER_ADDRESS, for without it" in words
+
+
 def test_export_writes_one_file_that_plain_xarray_reads(finished, tmp_path):
     folder, _ = finished
     file = tmp_path / "mine.nc"
@@ -187,6 +208,29 @@ def test_an_example_is_written_once_and_is_a_spec(tmp_path):
     unknown = command("example", "nothing")
     assert unknown.returncode == 2
     assert "NAME must be one of quickstart" in unknown.stderr
+    assert "(did you mean equilibrium?)" in command("example", "Equilibrum").stderr
+    nowhere = command("example", "ages", "--output", tmp_path / "gone" / "x.toml")
+    assert nowhere.returncode == 2
+    text = f"--output must lie in an existing directory, got {tmp_path}/gone/x.toml: make {tmp_path}/gone\n"
+    assert nowhere.stderr.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("sweep example ", list(EXAMPLES)),
+        ("sweep example e", ["equilibrium"]),
+        ("sweep run spec.toml --engine ", list(ENGINES)),
+        ("sweep run spec.toml --engine l", ["local"]),
+    ],
+)
+def test_a_shell_completes_names_of_examples_and_engines(typed, offered):
+    asked = {
+        "_SWEEP_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
+    assert CliRunner().invoke(app, [], env=asked, prog_name="sweep").stdout.split() == offered
 
 
 def test_progress_and_plans_are_read_by_programs(tmp_path):

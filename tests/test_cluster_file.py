@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sweep.engines.cluster_file import PROVIDER_FIELDS, check_cluster_file
@@ -70,6 +72,10 @@ def change_provider(key: str, value: Any) -> Callable[[Config], None]:
     return lambda config: config["provider"].update({key: value})
 
 
+def change_command(role: str, value: Any) -> Callable[[Config], None]:
+    return change(f"{role}_start_ray_commands", value)
+
+
 def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
     def apply(config: Config) -> None:
         key = f"{role}_start_ray_commands"
@@ -94,6 +100,32 @@ def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
         (change_provider("worker_ips", ["a", "a"]), "worker_ips must differ, got one twice"),
         (change_provider("worker_ips", "a"), "provider must have head_ip and a list worker_ips"),
         (change("provider", {}), "provider must name its type"),
+        (change("provider", None), "provider must name its type, got None: `local` for machines of your own"),
+        (change_provider("type", ["local"]), "provider must name its type, got ['local']: `local` for mach"),
+        (
+            change_provider("worker_ips", [{"ip": "192.0.2.11"}, "192.0.2.12"]),
+            "provider.worker_ips must hold an address as text, got {'ip': '192.0.2.11'}: write 192.0.2.11",
+        ),
+        (change_provider("head_ip", 10.5), "provider.head_ip must hold an address as text, got 10.5: write"),
+        (change("max_workers", [2]), "max_workers must be 2, the number of worker_ips, got [2]"),
+        (
+            change_command("head", None),
+            "head_start_ray_commands must be a list of commands, got None: write each as text after a dash",
+        ),
+        (change_command("head", "ray start --head"), "must be a list of commands, got 'ray start --head': w"),
+        (
+            change_command("worker", [6379]),
+            "worker_start_ray_commands must be a list of commands, got [6379]",
+        ),
+        (reword("head", "=127.0.0.1", " 0.0.0.0"), "must not open the dashboard to the network: use"),
+        (reword("head", "=127.0.0.1", "='0.0.0.0'"), "must not open the dashboard to the network: use"),
+        (reword("head", "=127.0.0.1", "=::"), "must not open the dashboard to the network: use"),
+        (
+            change_command("head", ["bash -lc 'ulimit -n 9;ray  start --head --dashboard-host 0.0.0.0'"]),
+            "must not open the dashboard to the network: use",
+        ),
+        (reword("head", "--head ", "--head-only "), "head_start_ray_commands must start Ray with --head"),
+        (reword("worker", "$RAY_HEAD_IP", "$RAY_HEAD_IPS"), "must join --address=$RAY_HEAD_IP:6379"),
         (reword("head", "--head ", ""), "head_start_ray_commands must start Ray with --head"),
         (
             reword("head", "--autoscaling-config", "-c"),
@@ -114,6 +146,54 @@ def test_what_ray_overlooks_is_found(spoil: Callable[[Config], None], fault: str
     assert any(fault in line for line in faults), faults
 
 
+@pytest.mark.parametrize(
+    "alter",
+    [
+        reword("worker", "$RAY_HEAD_IP", "${RAY_HEAD_IP}"),
+        reword("worker", "$RAY_HEAD_IP:6379", '"$RAY_HEAD_IP:6379"'),
+        reword("worker", "--address=", "--address "),
+        reword("head", "--dashboard-host=", "--dashboard-host "),
+        reword("head", "--autoscaling-config=", "--autoscaling-config "),
+        reword("head", "RAY_AUTH_MODE=token", "export RAY_AUTH_MODE='token';"),
+        reword("head", "RAY_AUTH_MODE", "echo it's; RAY_AUTH_MODE"),
+        change_command("head", []),
+    ],
+)
+def test_other_spellings_of_the_same_are_accepted(alter: Callable[[Config], None]) -> None:
+    config = load()
+    alter(config)
+    assert config != load()
+    assert check_cluster_file(config) == []
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates() | st.binary()
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner), max_leaves=5
+)
+COMMANDS = st.lists(st.text(st.sampled_from("ray start--head=$\"'\\ \u00a0\n;#{}0.:"))) | VALUES
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "provider": VALUES
+            | st.fixed_dictionaries(
+                {"type": st.just("local") | VALUES, "head_ip": st.just("a") | VALUES},
+                optional={"worker_ips": st.lists(st.just("b") | VALUES) | VALUES, "region": VALUES},
+            ),
+            "min_workers": VALUES,
+            "max_workers": VALUES,
+            "head_start_ray_commands": COMMANDS,
+            "worker_start_ray_commands": COMMANDS,
+        },
+    )
+)
+def test_values_of_any_type_are_told_in_one_line_each(config: Config) -> None:
+    for fault in check_cluster_file(config):
+        assert " must " in fault or " is unknown: " in fault
+
+
 def test_the_command_tells_what_it_finds(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(show_cluster_file)
@@ -126,9 +206,10 @@ def test_the_command_tells_what_it_finds(tmp_path: Path) -> None:
         3,
         "fault   min_workers must be 2, the number of worker_ips, got 1\n",
     )
-    file.write_text("a: [")
-    with pytest.raises(ValueError, match=r"cluster file must be readable YAML, got .*c\.yaml: "):
-        show_cluster_file(file)
+    for content in (b"a: [", b"a: \xff", b"a: 2026-99-99"):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=r"cluster file must be readable YAML, got .*c\.yaml: "):
+            show_cluster_file(file)
 
 
 def test_a_provider_that_we_do_not_know_is_left_to_ray() -> None:

@@ -85,6 +85,20 @@ def test_a_store_that_does_not_suit_is_named_with_what_it_holds_and_the_cure(
     assert f"sweep report {store}" in error
 
 
+def test_a_store_of_small_networks_is_recommended_to_no_command_that_refuses_it(tmp_path: Path) -> None:
+    store = tmp_path / "results.nc"
+    for sizes, offered in (([29, 60], False), ([30, 60], True)):
+        tree = tree_of("stationary").map_over_datasets(lambda group, N=sizes: group.assign_coords(N=N))
+        tree.attrs["study"] = "equilibrium"
+        tree.to_netcdf(store)
+        with pytest.raises(MismatchError) as found:
+            opened_for("analysis", str(store))
+        read_by = str(found.value).split("this one is read by ")[1]
+        for command in ("analysis.chaos", "analysis.equilibrium"):
+            assert (f"python -m {command}," in read_by) == offered
+        assert "python -m analysis.fluctuations," in read_by
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 @pytest.mark.parametrize(
     ("entries", "found"),

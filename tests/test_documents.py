@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from sweep.initial import parse_initial
+from sweep.laws.frozen import _LAW_OF as LAW_OF
+from sweep.routing import ROUTING
 from sweep.spec import parse_spec, read_spec
 from tests.job_head import Head
 
@@ -215,6 +218,16 @@ def test_python_of_readme(folder: Path) -> None:
     code = "\n".join(blocks(README, "python"))
     assert code.count("sweep.") >= 5
     executed(code, folder)
+
+
+def test_the_page_of_the_model_lists_every_routing_start_and_law_of_scipy() -> None:
+    text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    for name in (*ROUTING, *LAW_OF):
+        assert f"`{name}`" in text
+    [row] = re.findall(r"^\| starts \| (.*) \|$", text, re.M)
+    texts = [text for text in re.findall(r"`([^`]+)`", row) if not text.startswith("ages=")]
+    assert [text.partition("(")[0] for text in texts] == ["empty", "lengths", "invariant", "scaled"]
+    assert all(str(parse_initial(text)) == text for text in texts)
 
 
 def test_the_spec_shown_is_the_one_of_the_demo() -> None:

@@ -168,11 +168,18 @@ def test_actors_follow_a_cluster_and_a_lost_node_blames_no_task(tmp_path: Path) 
     elsewhere.mkdir()
     done = beside_decoys(elsewhere, "-m", "tests.engine_cluster", str(folder))
     assert not list(elsewhere.glob("*.imported"))
-    told = [line for line in done.stdout.splitlines() if line.startswith(("workers", "outcome", "processes"))]
+    said = ("workers", "outcome", "processes", "starting")
+    told = [line for line in done.stdout.splitlines() if line.startswith(said)]
     outcomes = sorted(line for line in told if line.startswith("outcome"))
     assert outcomes == [f"outcome {i} done kept" for i in range(3)]
-    # One worker on the head, another on the node that joined; after its loss the head alone again.
-    assert [line for line in told if line not in outcomes] == ["workers 1", "processes 2", "workers 1"]
+    # One worker on the head, another on the node that joined; after its loss the head alone again. It goes on
+    # when four are lost that had not started.
+    assert [line for line in told if line not in outcomes] == [
+        "workers 1",
+        "processes 2",
+        "workers 1",
+        "starting 4",
+    ]
 
 
 @pytest.mark.usefixtures("ray_session")

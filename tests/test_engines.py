@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -215,12 +216,18 @@ def test_a_worker_killed_from_outside_is_replaced(make: Make, name: str, tmp_pat
     assert found["next"].error == ""
 
 
-def test_a_worker_that_dies_idle_blames_no_task(make: Make) -> None:
-    with make("local", 1) as engine:
+@pytest.mark.parametrize("name", POOLS)
+def test_a_worker_that_dies_idle_blames_no_task(make: Make, name: str) -> None:
+    with make(name, 1) as engine:
         arrays = outcomes(engine, task("first", "process"))["first"].arrays
         assert arrays is not None
-        os.kill(int(arrays["pid"]), signal.SIGKILL)
-        assert outcomes(engine, task("second", "process"))["second"].error == ""
+        pid = int(arrays["pid"])
+        os.kill(pid, signal.SIGKILL)
+        if name == "ray":  # of which it is no child, and which is to know
+            assert wait_for(lambda: not Path(f"/proc/{pid}").exists(), 10.0)
+            time.sleep(0.5)
+        second = outcomes(engine, task("second", "process"))["second"]
+        assert (second.error, second.lost) == ("", False)
 
 
 def test_allocation_without_bound_is_a_memory_error_and_the_worker_lives() -> None:

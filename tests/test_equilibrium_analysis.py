@@ -170,6 +170,45 @@ def test_starts_from_empty_are_compared() -> None:
     assert math.isnan(fit_bias(compare_equilibrium(store(drawn()))).start_p.item())
 
 
+def starts(n: int, shift: float, rows: int) -> xr.Dataset:
+    """Compare 32 replicas with n from empty, of thrice the noise, at many places d alike; S_2 is apart by
+    `shift` standard errors."""
+    rng = np.random.default_rng(n)
+    mix = np.array([[1.0, 0.0], [0.9, 0.4]])
+    labels: dict[str, list[object]] = {"d": [*range(rows)], "lam": [LAM], "G": ["erlang(k=2)"]}
+    error = math.sqrt(0.97 * (1 / 32 + 9 / n))
+
+    def runs_of(replicas: int, noise: float, off: float) -> xr.Dataset:
+        S = noise * rng.standard_normal((2, rows, 1, 1, replicas, 1, 2)) @ mix.T + [0.0, off]
+        axes = {"N": list(SERVERS[:2]), **labels, "replica": range(replicas), "batch": [0], "level": [1, 2]}
+        return xr.Dataset({"S_batch": ((*AXES, "level"), S), "X_batch": (AXES, S[..., 1])}, coords=axes)
+
+    places = tuple(labels)
+    limit = {
+        "S": ((*places, "level"), np.ones((rows, 1, 1, 2))),
+        "mean_queue": (places, np.ones((rows, 1, 1))),
+    }
+    groups = {
+        "equilibrium": runs_of(32, 1.0, 0.0),
+        "equilibrium_from_empty": runs_of(n, 3.0, shift * error),
+        "invariant": xr.Dataset(limit, coords={**labels, "level": [1, 2]}),
+    }
+    return compare_equilibrium(xr.DataTree.from_dict(groups))
+
+
+@pytest.mark.parametrize(("n", "seen"), [(2, 40.0), (3, 8.0), (8, 5.0)])
+def test_few_replicas_from_empty_raise_no_false_alarms(n: int, seen: float) -> None:
+    """At most 4 of 100 rows at 1 %, three standard deviations; one of `seen` errors is found in half.
+
+    Twin: with the freedom of the main start alone, 31, more of them are.
+    """
+    same = starts(n, 0.0, rows=100)
+    assert float((fit_bias(same).start_p < 0.01).mean()) <= 0.04
+    assert float((fit_bias(starts(n, seen, rows=20)).start_p < 0.01).mean()) >= 0.5
+    if n <= 3:
+        assert float((fit_bias(same.assign(start_freedom=same.freedom)).start_p < 0.01).mean()) > 0.1
+
+
 def test_convergence_is_proved_for_the_networks_of_the_theorem_alone() -> None:
     for spec, proved in (
         ("[run]", True), ('[run]\narrivals = "erlang(k=2)"', False), ("[run]\nfraction = 0.5", False),
@@ -205,7 +244,14 @@ def test_absent_cells_and_infinite_means_are_nan() -> None:
     assert np.isfinite(fits.constant.sel(quantity="S_2")).all()
     assert np.isnan(fits.constant.sel(quantity="mean queue")).all()
     nothing = fit_bias(compare_equilibrium(store(np.full_like(values, math.nan))))
-    assert nothing.verdict.item() == "nothing to fit: add values of N, or replicas"
+    large = "nothing to fit: fewer than two N that are large enough have replicas: "
+    assert nothing.verdict.item() == large + "add larger N to the spec, or finish its run"
+    for runs_, control, text in (
+        (drawn(n=2), True, "2 replicas at an N are too few: raise replicas in [run] to 3 or more"),
+        (np.full_like(values, 0.5), False, "replicas that do not differ tell no error"),
+    ):
+        fits = fit_bias(compare_equilibrium(store(runs_), control=control))
+        assert fits.verdict.item() == f"nothing to fit: {text}"
     two = fit_bias(compare_equilibrium(store(drawn())), least_N=240)
     assert "fewer than three N tell no remainder at N = ∞" in two.verdict.item()
 
@@ -233,7 +279,8 @@ def test_decreasing_hazards_are_told(G: str, decreasing: bool) -> None:
         ),
         (
             lambda: fit_bias(compare_equilibrium(store(drawn())), 480),
-            "least_N must leave two values .* got 480",
+            r"N must have two values of 480 or more, got 30, 60, 120, 240, 480: add larger N to the spec, or "
+            r"lower least_N \(--least-N of python -m analysis.equilibrium\)",
         ),
     ],
 )
@@ -256,7 +303,7 @@ def test_command_prints_a_table_of_80_columns_and_draws(
     assert "E S_1 = λ: p " in rest
     assert figure.stat().st_size > 10_000
     assert main([str(path), "--least-N", "480"]) == 2
-    assert f"analysis.equilibrium: {path}: least_N must leave two values" in capsys.readouterr().err
+    assert f"analysis.equilibrium: {path}: N must have two values of 480 or more" in capsys.readouterr().err
 
 
 def test_picture_has_a_panel_a_row_and_the_theory() -> None:

@@ -13,13 +13,14 @@ import pytest
 import xarray as xr
 from matplotlib.image import imread
 from numpy.typing import NDArray
+from scipy import special
 
 import analysis
 from analysis.constants import Network, measured_constants, network_of
 from analysis.fluctuation_command import table
 from analysis.fluctuation_figures import constants_figure
 from analysis.fluctuations import ConstantFit, clt_constants, constant_table, main
-from analysis.large_n import extrapolate
+from analysis.large_n import LargeN, extrapolate, variance_interval
 from analysis.moments import Estimate, controlled_mean, stationary_variance
 
 LAM, LEVELS = 0.5, 3
@@ -128,6 +129,8 @@ def test_jackknife_of_a_variance_leaves_out_whole_replicas() -> None:
     found = stationary_variance(values)
     left_out = [stationary_variance(np.delete(values, r, axis=0)).value for r in range(5)]
     assert found.variance == pytest.approx(np.var(left_out) * 4)
+    deviation = 4 * (np.array(left_out) - np.mean(left_out)) / found.value
+    assert found.fourth == pytest.approx(np.mean(deviation**4))
     assert stationary_variance(values + 100).value == pytest.approx(found.value)
 
 
@@ -152,9 +155,33 @@ def test_root_of_what_may_be_zero_is_not_told() -> None:
     assert unsure is not None
     assert sure is not None
     assert math.isnan(unsure.root().value)
-    assert sure.root().value == pytest.approx(math.sqrt(sure.value))
+    assert sure.root().value == pytest.approx(math.sqrt(sure.value), rel=1e-3)
     assert sure.root().value_stderr == pytest.approx(sure.value_stderr / 2 / math.sqrt(sure.value))
     assert sure.root().value_hi == pytest.approx(math.sqrt(sure.value_hi))
+
+
+@pytest.mark.parametrize("f", [10, 20, 100])
+def test_root_and_interval_of_a_variance_are_those_of_the_chi_square_law(f: int) -> None:
+    # Of C χ²/f the standard error is √(2/f) C, and E √(χ²/f) = √(2/f) Γ((f+1)/2)/Γ(f/2).
+    error = math.sqrt(2 / f)
+    low, high = variance_interval(3.0, 3.0 * error, math.inf)
+    exact = [3.0 * f / float(special.chdtri(f, 1 - p)) for p in (0.975, 0.025)]
+    assert (low, high) == pytest.approx(exact, rel=0.01)
+    fit = LargeN(
+        value=3.0, value_stderr=3.0 * error, value_lo=low, value_hi=high, second=0.0, p_value=0.5,
+        p_value_all=0.5, N_min=32.0, dropped=0,
+    )  # fmt: skip
+    mean = error * math.exp(special.gammaln((f + 1) / 2) - special.gammaln(f / 2))
+    assert fit.root().value * mean == pytest.approx(math.sqrt(3.0), rel=0.1 / f**2)
+    # Twins: the interval about the estimate, and the plain root.
+    assert 3.0 * (1 - 1.96 * error) != pytest.approx(low, rel=0.01)
+    assert math.sqrt(3.0) * mean != pytest.approx(math.sqrt(3.0), rel=0.1 / f**2)
+
+
+def test_interval_of_a_variance_has_no_upper_end_where_its_error_hardly_leaves_one() -> None:
+    low, high = variance_interval(1.0, 0.9, 3.0)
+    assert 0 < low < 1
+    assert high == math.inf
 
 
 def test_absent_cells_and_replicas_are_left_out() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
 import sweep
+from sweep.cli import app
 from sweep.driver import run
 from sweep.errors import MismatchError
 from sweep.spec import parse_spec
+from sweep.status import store_status
 
 
 def spec(N: list[int], G: list[str], replicas: int) -> dict[str, Any]:
@@ -45,6 +48,32 @@ def test_more_replicas_sizes_and_a_longer_law_name_are_added_to_what_there_is(tm
         }
         assert np.isfinite(new.S.values).all()
     assert after["network"].G.values.tolist()[1].startswith("hyperexponential(")
+
+
+def test_what_a_narrower_spec_leaves_out_of_the_results_is_told(tmp_path: Path) -> None:
+    store, small = tmp_path / "store", tmp_path / "small.toml"
+    wide = spec([5, 10, 20], ["exponential"], 4)
+    assert run(wide, store=store, engine="serial").notes == store_status(store).notes == ()
+    small.write_text(parse_spec(spec([10], ["exponential"], 3)).to_toml())
+    ended = CliRunner().invoke(app, ["run", str(small), "--store", str(store), "--engine", "serial"])
+    note = "the store also holds 2 cells and 1 replica of others that the spec does not ask for: "
+    cure = "to have them in results.nc run a spec that does"
+    assert ended.exit_code == 0
+    assert ended.stdout.endswith(f"results: {store / 'results.nc'}\n{note}{cure}\n")
+    assert sweep.load(store)["network"].S.shape[:1] == (1,)
+    assert store_status(store).notes == (note + cure,)
+    fewer = run(spec([5, 10, 20], ["exponential"], 3), store=store, engine="serial")
+    assert fewer.notes == (f"the store also holds 3 replicas that the spec does not ask for: {cure}",)
+    again = run(wide, store=store, engine="serial")
+    assert (again.replicas_computed, again.notes, store_status(store).notes) == (0, (), ())
+    assert np.isfinite(sweep.load(store)["network"].S.values).all()
+
+
+def test_a_run_of_a_part_of_the_grid_asks_for_the_rest_as_well(tmp_path: Path) -> None:
+    both = spec([5, 10], ["exponential"], 2)
+    run(both, store=tmp_path / "store", engine="serial")
+    part = run(both, store=tmp_path / "store", engine="serial", only={"N": 5})
+    assert part.notes == ()
 
 
 def critical(**changes: Any) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
         assert np.isfinite(sweep.load(store)["equilibrium"].longest).sum() == before.replicas
         window = fetching.look(head, str(store))
         assert window.job is not None
-        assert (window.job.status, window.status["replicas"]) == ("STOPPED", before.replicas)
+        assert (window.job.status, window.status and window.status.replicas) == ("STOPPED", before.replicas)
         fetching.fetch(head, str(store), here)
 
         again = jobs.submit(head, spec, store=str(store))
@@ -179,9 +179,19 @@ def test_an_open_cluster_is_used_by_the_commands_with_a_warning(
     dashboard = head.dashboard()
     known = jobs.jobs(dashboard)
     assert known[0].store == store
-    with pytest.raises(EngineError, match=r"job sweep-ask-\w+ failed: .*nothing is not a sweep store"):
+    with pytest.raises(EngineError, match=r"/nothing is not a sweep store on http://.*: give the path named"):
         fetching.look(dashboard, str(tmp_path / "nothing"))
     assert jobs.jobs(dashboard) == known
+    names = [entry["submission_id"] or "" for entry in dashboard.get("/api/jobs/")]
+    assert not [name for name in names if "ask" in name]
+    spec.write_text(spec.read_text().replace("seed = 7", "seed = 8"))
+    refused = run.invoke(commands(), ["submit", str(spec), "--store", store])
+    assert isinstance(refused.exception, ValueError)
+    assert f"failed: store {store} was made with seed = 7, now 8: give a new" in str(refused.exception)
+    status = run.invoke(commands(), ["status", store])
+    assert status.exit_code == 3
+    assert "is FAILED" in status.stdout
+    assert f"Z: store {store} was made with seed = 7, now 8: give a new" in status.stdout
     needed = jobs.requirements()
     needed["packages"]["numpy"] = ["99.0", ""]
     monkeypatch.setattr("sweep.engines.package.requirements", lambda: needed)

@@ -6,14 +6,28 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import sweep
+from sweep.engines import ask as asking
 from sweep.engines import job_main, jobs
 from sweep.engines.checkup import compare_nodes
 from sweep.engines.dashboard import Dashboard
-from sweep.errors import EngineError
+from sweep.engines.listing import Listing
+from sweep.engines.serial import SerialEngine
+from sweep.errors import EngineError, LockError, MismatchError, SpecError
+from sweep.spec import parse_spec
 from tests.fake_head import STORE, FakeHead, job_entry
+
+SPEC: dict[str, Any] = {
+    "name": "small",
+    "study": "transient",
+    "seed": 1,
+    "grid": {"N": [5, 10], "d": 2, "lam": 0.5, "G": "exponential"},
+    "run": {"horizon": 1.0, "times": 3, "levels": 2, "replicas": 3},
+}
 
 
 @pytest.fixture
@@ -32,6 +46,59 @@ def test_the_latest_job_of_a_store_is_meant(head: FakeHead) -> None:
         jobs.require(dashboard, "/else")
     with pytest.raises(EngineError, match="knows no job sweep-run-9: unknown"):
         jobs.state(dashboard, "sweep-run-9")
+
+
+def test_a_job_that_goes_on_is_not_hidden_by_a_later_one_that_failed(head: FakeHead) -> None:
+    head.answers["/api/jobs/"] = [job_entry("RUNNING"), job_entry("FAILED", "sweep-run-2", 2000)]
+    found = jobs.find(head.connect(), STORE)
+    assert found is not None
+    assert (found.id, found.status) == ("sweep-run-1", "RUNNING")
+
+
+@pytest.mark.parametrize(("place", "expected"), [("/home/u/x", "sweep-run-1"), ("/home/u/y", None)])
+def test_a_store_is_known_by_its_path_without_links(head: FakeHead, place: str, expected: str | None) -> None:
+    head.answers["/api/jobs/"] = [job_entry("RUNNING")]
+    head.answers["/api/jobs/sweep-run-1/logs"] = {"logs": 'sweep-job: {"store": "/home/u/x"}\n'}
+    found = jobs.find(head.connect(), place)
+    assert (None if found is None else found.id) == expected
+    past = {**job_entry("SUCCEEDED", "sweep-run-0", 0), "metadata": {"sweep": "run", "store": "~/it"}}
+    head.answers["/api/jobs/"].append(past)
+    head.answers["/api/jobs/sweep-run-0/logs"] = {"logs": f'sweep-job: {{"store": "{place}"}}\n'}
+    found = jobs.find(head.connect(), "~/it")
+    assert found is not None
+    assert found.id == (expected or "sweep-run-0")
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "text"),
+    [
+        ('{"failed": "of seed 1", "bad_input": true}', ValueError, "job j failed: of seed 1"),
+        ('{"failed": "is being written"}', EngineError, "job j failed: is being written"),
+    ],
+)
+def test_a_job_that_fails_at_once_is_not_said_to_have_begun(
+    head: FakeHead, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, kind: type, text: str
+) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text(parse_spec(SPEC).to_toml())
+    monkeypatch.setattr(jobs, "start", lambda *_: "j")
+    head.answers["/api/version"] = {"ray_version": "2.60.0"}
+    head.answers["/api/jobs/"] = []
+    states = iter(["RUNNING", "RUNNING", "FAILED"])
+    head.answers["/api/jobs/j"] = lambda _: job_entry(next(states))
+    begun = 'sweep-job: {"python": "3.11.7"}\nsweep-job: {"published": "w"}\n'
+    words = iter([begun, *[f"{begun}sweep-job: {told}\n"] * 2])
+    head.answers["/api/jobs/j/logs"] = lambda _: {"logs": next(words)}
+    with pytest.raises(kind, match=text):
+        jobs.submit(head.connect(), spec, store=STORE)
+    assert next(states, None) is None  # whoever asks next sees that it has failed
+    head.answers["/api/jobs/j"] = job_entry("RUNNING")
+    head.answers["/api/jobs/j/logs"] = {"logs": begun}
+    waits = jobs.submit(head.connect(), spec, store=STORE, patience=0.0)
+    assert waits.python == "3.11.7"
+    assert waits.notes == ("it has not opened its store within 0 s: see `sweep logs`",)
+    head.answers["/api/jobs/j/logs"] = {"logs": f'{begun}sweep-job: {{"begun": true}}\n'}
+    assert jobs.submit(head.connect(), spec, store=STORE, patience=0.0).notes == ()
 
 
 def test_a_job_that_ends_before_it_speaks_tells_its_last_words(head: FakeHead) -> None:
@@ -53,17 +120,42 @@ def test_a_question_that_is_not_answered_leaves_no_job(
     head: FakeHead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "start", lambda *_: "j")
+    monkeypatch.setattr(asking, "_SETTLE", 0.0)
+    head.answers["/api/jobs/"] = []
     head.answers["/api/jobs/j"] = job_entry("PENDING")
     head.answers["/api/jobs/j/logs"] = {"logs": ""}
 
     def stop(dashboard: Dashboard, job: str) -> jobs.Job:
-        head.answers["/api/jobs/j"] = job_entry("STOPPED")
+        head.answers["/api/jobs/j"] = job_entry("STOPPED", "j")
         return jobs.state(dashboard, job)
 
     monkeypatch.setattr(jobs, "cancel", stop)
     with pytest.raises(EngineError, match="job j has not begun within 0 s: see `ray status` on the head"):
-        jobs.ask(head.connect(), ["survey"], "nodes", 0.0)
+        asking.ask(head.connect(), ["survey"], "nodes", 0.0)
     assert head.asked[-1][:2] == ("DELETE", "/api/jobs/j")
+
+
+def test_an_answered_question_is_forgotten_with_those_that_were_left(
+    head: FakeHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "start", lambda *_: "sweep-ask-j")
+    monkeypatch.setattr(asking, "_SETTLE", 0.0)
+    refusals = iter([(500, b"RuntimeError: it is in a non-terminal state RUNNING.")])
+    ended = {**job_entry("SUCCEEDED", "sweep-ask-j"), "end_time": 100_000}
+
+    def answer(method: str) -> object:
+        return next(refusals, {}) if method == "DELETE" else ended
+
+    def left(name: str, end: int) -> dict[str, object]:  # as Ray brings it back
+        return {"submission_id": name, "status": "FAILED", "metadata": None, "end_time": end}
+
+    head.answers["/api/jobs/sweep-ask-j"] = answer
+    head.answers["/api/jobs/sweep-ask-j/logs"] = {"logs": 'sweep-job: {"nodes": []}\n'}
+    head.answers["/api/jobs/"] = [ended, left("sweep-ask-old", 1000), left("sweep-ask-new", 99_000)]
+    head.answers["/api/jobs/"] += [left("sweep-run-old", 1000), left(None, 1000)]  # type: ignore[arg-type]
+    assert asking.ask(head.connect(), ["survey"], "nodes")["nodes"] == []
+    deleted = [path.rpartition("/")[2] for method, path, _ in head.asked if method == "DELETE"]
+    assert deleted == ["sweep-ask-j", "sweep-ask-j", "sweep-ask-old"]
 
 
 def test_a_log_is_followed_line_by_line(head: FakeHead, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +187,13 @@ def test_the_log_of_a_long_run_of_many_cells_stays_short(
     clock = [0.0]
     monkeypatch.setattr(job_main.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("sweep.progress.sentence", lambda state: f"{state} of 20000 cells")
-    show = job_main._teller(SimpleNamespace(refresh=lambda: None))
+    show = job_main._teller(SimpleNamespace(refresh=lambda: None, write=lambda: None))
     for done in range(20_000):  # a minute each, two weeks together
         show(done)  # type: ignore[arg-type]
         clock[0] += 60.0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["0 of 20000 cells  after 0 s", "1 of 20000 cells  after 60 s"]
+    assert lines[0] == 'sweep-job: {"begun": true}'
+    assert lines[1:3] == ["0 of 20000 cells  after 0 s", "1 of 20000 cells  after 60 s"]
     assert 100 < len(lines) < 1000
 
 
@@ -126,3 +219,68 @@ def test_a_job_that_cannot_show_its_store_says_so(
     (tmp_path / "session_1" / "logs").mkdir()
     monkeypatch.setattr("sweep.engines.listing.write_file", refuse)
     assert "No space left on device" in failed()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "bad_input"),
+    [
+        (MismatchError("made with seed = 1"), job_main.BAD_INPUT, True),
+        (SpecError("spec.toml", ["seed"]), job_main.BAD_INPUT, True),
+        (LockError("is being written", "one"), job_main.TROUBLE, None),
+    ],
+)
+def test_a_job_tells_whether_its_input_is_at_fault(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    code: int,
+    bad_input: bool | None,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sweep.driver.run", refuse)
+    assert job_main._run(Listing(str(tmp_path / "store"), tmp_path), 1) == code
+    facts = jobs._facts(capsys.readouterr().out)
+    assert (facts["failed"], facts.get("bad_input"), facts.get("begun")) == (str(error), bad_input, None)
+
+
+def test_a_job_tells_that_it_has_begun_once_its_listing_is_of_the_spec_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a spec that has grown; then with nothing to do."""
+    store, run = tmp_path / "store", sweep.run
+    run(SPEC, store=store, engine="serial")
+    listing = Listing(str(store), tmp_path)
+    seen: list[tuple[int, bool, object]] = []
+
+    def run_here(spec: str, *, progress: object, **_: object) -> object:
+        def show(state: object) -> None:
+            progress(state)  # type: ignore[operator]
+            status = json.loads((tmp_path / f"{listing.name}.json").read_text())["status"]
+            seen.append(
+                (status["wanted"], bool(status["writer"]), jobs._facts(capsys.readouterr().out)["begun"])
+            )
+            raise KeyboardInterrupt
+
+        return run(spec, store=store, engine="serial", progress=show)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sweep.driver.run", run_here)
+    Path("spec.toml").write_text(parse_spec({**SPEC, "run": {**SPEC["run"], "replicas": 4}}).to_toml())
+    with pytest.raises(KeyboardInterrupt):
+        job_main._run(listing, 1)
+    assert seen == [(8, True, True)]
+    Path("spec.toml").write_text(parse_spec(SPEC).to_toml())
+    assert job_main._run(listing, 1) == job_main.DONE
+    assert jobs._facts(capsys.readouterr().out) == {"begun": True}
+
+
+def test_a_run_tells_of_its_start_before_kernels_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(SerialEngine, "prepare", lambda *_: told.append("prepare"))
+    sweep.run(SPEC, store=tmp_path / "s", engine="serial", progress=lambda state: told.append(state.last))
+    assert told[:2] == ["starting", "prepare"]

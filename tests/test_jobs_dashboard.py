@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sweep.engines import jobs
 from sweep.engines.dashboard import Dashboard, UnreachableError, check_address, cluster_token
@@ -20,7 +22,11 @@ def head() -> Iterator[FakeHead]:
 
 
 @pytest.mark.parametrize(
-    "address", ["ray://head:10001", "ftp://head", "http://", "", "head:port", "http://head:99999999"]
+    "address",
+    [
+        *["ray://head:10001", "ftp://head", "http://", "", "head:port", "http://head:99999999"],
+        *["http://[::1", "head /x", "http://head/\u00fc", "http://" + 64 * "h", "head\n:8265"],
+    ],
 )
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(
@@ -32,6 +38,41 @@ def test_other_addresses_are_refused(address: str) -> None:
 def test_an_address_without_scheme_is_of_http() -> None:
     assert check_address("head:8265") == "http://head:8265"
     assert check_address("https://proxy/ray/") == "https://proxy/ray"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://head:8265/#/jobs", "head:8265/#", "http://head:8265#/jobs/x?a=b", " head:8265/\n"]
+)
+def test_what_a_browser_shows_beyond_the_address_is_cut(address: str) -> None:
+    assert check_address(address) == "http://head:8265"
+
+
+def test_a_query_in_an_address_is_refused() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"^address must have no query, got http://h/x\?…: leave out the \? and what follows$",
+    ):
+        check_address("h/x?token=secret#/jobs")
+
+
+@given(st.text().map("\u00a7".__add__), st.sampled_from(["", "http://", "https://", "ftp://"]))
+def test_a_password_in_an_address_is_refused_and_not_printed(secret: str, scheme: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^address must hold no user and password, got one with @: "
+    ) as told:
+        check_address(f"{scheme}me:{secret}@head:8265")
+    assert secret not in str(told.value)
+
+
+@given(st.text() | st.text("/:[]#?.h8 \u00fc%").map("http://h".__add__))
+def test_any_text_is_an_address_or_refused_as_one(text: str) -> None:
+    try:
+        address = check_address(text)
+    except ValueError as error:
+        assert str(error).startswith("address must ")  # noqa: PT017 (a refusal is one of two good answers)
+    else:
+        assert address.startswith(("http://", "https://"))
+        assert check_address(address) == address
 
 
 def test_a_head_that_is_down_is_unreachable_with_a_cure() -> None:
@@ -80,6 +121,57 @@ def test_a_missing_and_a_wrong_token_are_told(
     head.answers["/api/jobs/"] = (403, b"Forbidden: Invalid authentication token")
     with pytest.raises(EngineError, match=r"does not accept the token \(Forbidden: Invalid .*: set RAY_AUTH"):
         jobs.jobs(head.connect("wrong"))
+
+
+@pytest.mark.parametrize(
+    "token", ["zq1\nzq2", "zq1\r\nX: zq2", "zqh\u00efm", "\u043a\u043b\u044e\u0447", "zq\x00"]
+)
+@pytest.mark.parametrize("source", ["argument", "variable", "file"])
+def test_a_token_that_no_header_can_hold_is_refused_and_not_printed(
+    head: FakeHead, token: str, source: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    if source == "variable":
+        monkeypatch.setattr("os.environ", {"RAY_AUTH_TOKEN": token})  # the true one cannot hold a null
+    if source == "file":
+        (tmp_path / "token").write_text(token, encoding="utf-8", newline="")
+        monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
+    head.answers["/api/authentication_mode"] = {"authentication_mode": "token"}
+    with pytest.raises(
+        EngineError,
+        match=r"^the token must be one line of ASCII characters, got \d+ characters, others among",
+    ) as told:
+        head.connect(token if source == "argument" else None)
+    assert not any(part in str(told.value) for part in (token, "zq"))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_token_file_that_is_no_text_is_told_and_not_printed(
+    named: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".ray" / "auth_token"
+    file.parent.mkdir()
+    file.write_bytes(b"secret\xff")
+    if named:
+        monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(file))
+    with pytest.raises(
+        EngineError, match=r"^the token file .*auth_token must be text, got bytes that are none"
+    ) as told:
+        cluster_token()
+    assert "secret" not in str(told.value)
+    assert "ff" not in str(told.value).replace(str(file), "")
+    assert told.value.__cause__ is None
+    assert told.value.__suppress_context__
+
+
+def test_a_file_may_take_a_day_to_arrive(head: FakeHead) -> None:
+    head.files["big"] = b"x"
+    assert b"".join(head.connect().log_file("n" * 8, "big")) == b"x"
+    [seconds] = head.queries[-1]["timeout"]  # Ray's limit of the whole transfer, not of a pause in it
+    assert int(seconds) == 24 * 60 * 60
 
 
 def test_the_token_is_found_where_ray_looks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

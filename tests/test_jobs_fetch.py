@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import sweep
 from sweep.engines import fetch as fetching
 from sweep.engines.listing import Listing, window_name
 from sweep.errors import EngineError, MismatchError, StoreError
+from sweep.lock import StoreLock
+from sweep.shard import DamageError
 from tests.fake_head import STORE, FakeHead, job_entry
+from tests.job_head import commands
 
 
 @pytest.fixture
@@ -79,6 +85,9 @@ def test_bytes_other_than_those_listed_are_never_kept(head: FakeHead, store: Pat
     ):
         fetching.fetch(head.connect(), STORE, tmp_path / "a")
     assert not (tmp_path / "a" / "shards" / Path(shard).name).exists()
+    others = sum(name.endswith(".nc") for name in head.files) - 1
+    assert len(list((tmp_path / "a" / "shards").iterdir())) == others > 0
+    assert (tmp_path / "a" / "results.nc").exists()
     assert not list((tmp_path / "a").rglob(".tmp*"))
     head.files[shard] = good
     assert fetching.fetch(head.connect(), STORE, tmp_path / "a").sent == 1
@@ -103,14 +112,142 @@ def test_a_failure_that_was_cleared_is_cleared_here(head: FakeHead, store: Path,
     assert not (tmp_path / "a" / name).exists()
 
 
-@pytest.mark.parametrize("path", ["../outside", "/etc/x", "shards/../../x", "other/x", "shards/a/b"])
-def test_a_listing_cannot_write_elsewhere(head: FakeHead, store: Path, tmp_path: Path, path: str) -> None:
+def test_a_damaged_shard_is_left_out_and_told(head: FakeHead, store: Path, tmp_path: Path) -> None:
+    """What was fetched of it before stays."""
+    mine, run = tmp_path / "head" / "store", CliRunner()
+    shutil.copytree(store, mine)
+    head.offer(mine)
+    fetching.fetch(head.connect(), STORE, tmp_path / "before")
+    shard = max(mine.glob("shards/network-*.nc"))
+    shard.write_bytes(shard.read_bytes()[:-7])
+    head.offer(mine)
+    for target, files in (("after", 0), ("before", 1)):
+        arguments = ["fetch", STORE, "--address", head.address, "--to", str(tmp_path / target)]
+        done = run.invoke(commands(), arguments)
+        assert done.exit_code == 1, done.output
+        assert "1 file is damaged on the head: submit again to recompute it" in done.stdout
+        assert (tmp_path / target / "shards" / shard.name).exists() == bool(files)
+    assert same_results(tmp_path / "before", store)
+    kept = sweep.load(tmp_path / "after")
+    assert kept["fluid"].to_dataset().identical(sweep.load(store)["fluid"].to_dataset())
+    told = run.invoke(commands(), ["status", STORE, "--address", head.address])
+    assert f"damaged, will be computed again: {mine / 'shards' / shard.name}" in told.stdout
+
+
+def test_a_sweep_goes_on_as_long_as_someone_writes(
+    head: FakeHead, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "ask", lambda *_: {"node": "n"})
+    head.offer(store, "SUCCEEDED")
+    assert fetching.fetch(head.connect(), STORE, tmp_path / "a").complete
+    with StoreLock(store):
+        head.offer(store, "SUCCEEDED")
+    done = fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert (done.complete, done.damaged, done.sent) == (False, 0, 0)
+
+
+def test_a_job_that_failed_before_it_made_a_store_tells_why(
+    head: FakeHead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "ask", lambda *_: {"node": "n"})
+    head.offer(tmp_path / "none", "FAILED")
+    head.answers["/api/jobs/"][0]["message"] = "failed with exit code 2, last logs: a hundred lines"
+    head.answers["/api/jobs/sweep-run-1/logs"] = {"logs": 'sweep-job: {"failed": "no trace x.txt"}\n'}
+    run, place = CliRunner(), ["--address", head.address]
+    status = run.invoke(commands(), ["status", STORE, *place])
+    assert status.exit_code == 3
+    assert f"{STORE}: nothing is stored yet\njob sweep-run-1 is FAILED, began" in status.stdout
+    assert "Z: no trace x.txt\n" in status.stdout
+    assert "hundred lines" not in status.stdout
+    fetched = run.invoke(commands(), ["fetch", STORE, *place, "--to", str(tmp_path / "a")])
+    assert fetched.exit_code == 0, fetched.output
+    assert "nothing is stored yet\n" in fetched.stdout
+    assert "results.nc" not in fetched.stdout
+    del head.answers["/api/jobs/sweep-run-1/logs"]
+    assert "hundred lines" in run.invoke(commands(), ["status", STORE, *place]).stdout
+    head.answers["/api/jobs/"] = []
+    with pytest.raises(EngineError, match=r"/data/store is not a sweep store on http.*: give the path named"):
+        fetching.look(head.connect(), STORE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside",
+        "/etc/x",
+        "shards/../../x",
+        "other/x",
+        "shards/a/b",
+        "shards",
+        "shards/",
+        "shards/a.nc",
+        "results.nc",
+        "lock",
+        ".fetched.json",
+        "store.json\n",
+        "store.json\0",
+        f"failures/{'0' * 32}.json\n",
+        f"failures/{'0' * 33}.json",
+        f"shards/{'a' * 300}-{'0' * 16}-{'0' * 32}.nc",
+        "",
+    ],
+)
+def test_a_listing_cannot_name_other_files(head: FakeHead, store: Path, tmp_path: Path, path: str) -> None:
     head.offer(store)
     listing = json.loads(head.files[f"{window_name(STORE)}.json"])
     listing["files"] = {path: [1, "0" * 32]}
     head.files[f"{window_name(STORE)}.json"] = json.dumps(listing).encode()
-    with pytest.raises(EngineError, match="which is no file of a store: is it a head of yours"):
+    with pytest.raises(EngineError, match="which is no file of a store: is it a head of yours") as caught:
         fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert f"the listing of {STORE} on {head.address} has {path!r}, which is no file" in str(caught.value)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "entry"),
+    [
+        ({"files": {"store.json": [-1, "0" * 32]}}, "files.store.json.0"),
+        ({"files": {"store.json": ["1", "0" * 32]}}, "files.store.json.0"),
+        ({"files": {"store.json": [1, "no digest"]}}, "files.store.json.1"),
+        ({"files": {"store.json": [1]}}, "files.store.json.1"),
+        ({"files": ["store.json"]}, "files"),
+        ({"status": {"name": "x"}}, "status.cells"),
+        ({"time": 3}, "time"),
+    ],
+)
+def test_a_listing_of_the_wrong_form_is_refused_with_its_entry(
+    head: FakeHead, store: Path, tmp_path: Path, changes: dict[str, object], entry: str
+) -> None:
+    head.offer(store)
+    listing = json.loads(head.files[f"{window_name(STORE)}.json"])
+    head.files[f"{window_name(STORE)}.json"] = json.dumps({**listing, **changes}).encode()
+    with pytest.raises(EngineError, match=": is it a head of yours") as caught:
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert f"the listing of {STORE} on {head.address} is wrong, '{entry}': " in str(caught.value)
+    head.files[f"{window_name(STORE)}.json"] = b"[not JSON"
+    with pytest.raises(EngineError, match="is wrong, 'all of it': Invalid JSON"):
+        fetching.look(head.connect(), STORE)
+
+
+def test_no_more_bytes_are_taken_than_were_listed(tmp_path: Path) -> None:
+    endless = itertools.chain([b"x" * 10], itertools.repeat(b"x", 3))
+    with pytest.raises(DamageError, match="its bytes are not those that were listed"):
+        fetching._receive(endless, tmp_path / "a" / "file", 11, "0" * 32)
+    assert list(endless) == [b"x"]
+
+
+def test_every_file_of_a_store_is_listed(store: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "store"
+    shutil.copytree(store, mine)
+    (mine / "failures").mkdir(exist_ok=True)
+    (mine / "failures" / f"{'0' * 32}.json").write_text("{}")
+    expected = {path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()}
+    for foreign in ("shards/mine.nc", "failures/mine.json", "shards/.tmp-x.nc"):
+        (mine / foreign).write_text("")
+    listing = Listing(str(mine), tmp_path)
+    listing.write()
+    files = json.loads((tmp_path / f"{listing.name}.json").read_text())["files"]
+    assert set(files) == expected - {"results.nc", "checked.json"}
 
 
 def test_directories_of_others_are_left_alone(head: FakeHead, store: Path, tmp_path: Path) -> None:
@@ -144,9 +281,8 @@ def test_a_listing_outside_a_session_is_refused(tmp_path: Path, monkeypatch: pyt
         Listing("/data/store")
 
 
-def test_a_listing_of_nothing_waits_for_a_store_unless_one_is_needed(tmp_path: Path) -> None:
+def test_a_listing_of_nothing_says_so(tmp_path: Path) -> None:
     listing = Listing(str(tmp_path / "store"), tmp_path)
     listing.write()
-    assert json.loads((tmp_path / f"{listing.name}.json").read_text())["status"] is None
-    with pytest.raises(StoreError, match="store is not a sweep store"):
-        listing.write(needed=True)
+    content = json.loads((tmp_path / f"{listing.name}.json").read_text())
+    assert (content["status"], content["files"]) == (None, {})

@@ -113,6 +113,23 @@ def test_a_file_outside_the_current_directory_is_refused(
             package.spec_package(Path("spec.toml"))
 
 
+@pytest.mark.parametrize("name", ["spec.toml", "requires.json", "start.sh", "./start.sh"])
+def test_a_file_that_the_upload_would_replace_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("1\n3\n")
+    Path("mine.toml").write_text(f'G = "trace({name})"')
+    text = f"must not be called requires.json, spec.toml, start.sh, got {Path(name).as_posix()!r}: rename it"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        package.spec_package(Path("mine.toml"))
+    Path("data").mkdir()
+    Path("data", name).write_text("1\n3\n")
+    Path("mine.toml").write_text(f'G = "trace(data/{name})"')
+    with zipfile.ZipFile(io.BytesIO(package.spec_package(Path("mine.toml")))) as archive:
+        assert archive.read(f"data/{Path(name)}") == b"1\n3\n"
+
+
 def test_too_large_an_upload_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: FakeHead
 ) -> None:

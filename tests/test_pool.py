@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import ClassVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.engines.pool import QUEUE_BEHIND, Event, PoolEngine, Worker
+from sweep.engines.pool import FAILED_STARTS, QUEUE_BEHIND, REST, Event, PoolEngine, Worker
+from sweep.errors import EngineError
 from sweep.task import Outcome, Source, Task
 from tests.engine_sources import Listed, task
 
@@ -59,10 +63,10 @@ class Played(PoolEngine[Worker]):
         worker = self.rng.choice(self._crew)
         died = self.rng.random() < self.deaths
         if not worker.ready:
-            return [Event(worker)]
+            return [Event(worker, death="its node has died" if died else "", lost=died)]
         if died:
-            known = len(worker.tasks) == 1 or (len(worker.tasks) == 2 and self.rng.random() < 0.5)
-            unsure = len(worker.tasks) == 2 and not known
+            known = bool(worker.tasks) and self.rng.random() < 0.5
+            unsure = bool(worker.tasks) and not known
             return [Event(worker, death="exit code 1", executing=known, unsure=unsure)]
         if not worker.tasks:
             return []
@@ -126,3 +130,68 @@ def test_a_large_task_is_not_passed_by_small_ones_for_ever() -> None:
         engine._hire = lambda: Worker("same host", host="a")  # type: ignore[method-assign]
         order = [outcome.task.memory for outcome in engine.run(source)]
     assert order[:3] == [60, 60, 150]
+
+
+class Starts(Still):
+    """Workers that become ready, fail to start or start on a machine that is lost, by turns as listed.
+
+    The last fate is that of all others. A task "poison" ends its worker, a task "unsure" does so unseen.
+    """
+
+    def __init__(self, workers: int, *fates: str) -> None:
+        super().__init__(workers, random.Random(0), 0.0)
+        self.fates = itertools.chain(fates, itertools.repeat(fates[-1]))
+
+    def _hire(self) -> Worker:
+        self.hired += 1
+        return Worker(next(self.fates), host="a")
+
+    def _watch(self, seconds: float) -> list[Event[Worker]]:
+        failed = [worker for worker in self._crew if not worker.ready and worker.label != "ready"]
+        if failed:
+            return [Event(worker, death="exit code 1", lost=worker.label == "lost") for worker in failed]
+        for worker in self._crew:
+            if worker.tasks and (name := worker.tasks[0].name) in ("poison", "unsure"):
+                return [
+                    Event(worker, death="exit code 3", executing=name == "poison", unsure=name == "unsure")
+                ]
+        return super()._watch(seconds)
+
+
+def long_tasks(*names: str, count: int = 0) -> Listed:
+    """Tasks behind which none is queued: those named, and so many others."""
+    return Listed(task(name, "none", cost=10.0) for name in (*names, *map(str, range(count))))
+
+
+def test_starts_on_lost_machines_are_not_counted() -> None:
+    with Starts(4, *["lost"] * 20, "ready") as engine:
+        assert sum(not outcome.error for outcome in engine.run(long_tasks(count=6))) == 6
+    with Starts(4, *["failed"] * 20, "ready") as engine, pytest.raises(EngineError) as caught:
+        list(engine.run(long_tasks(count=6)))
+    assert str(caught.value).startswith("4 workers in a row ended before they were ready (exit code 1); see")
+
+
+def test_workers_that_are_ready_go_on_while_others_fail_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("sweep.engines.pool.time", SimpleNamespace(monotonic=lambda: now))
+    with Starts(3, "ready", "failed") as engine:
+        hired = []
+        for _ in engine.run(long_tasks(count=300)):
+            hired.append(engine.hired)
+            now += REST / 60.0
+    # Beside the first, twice two before it is ready and twice two after that; then one every 60 outcomes.
+    assert hired == [9 + i // 60 for i in range(300)]
+
+
+def test_a_late_death_leaves_as_many_starts_as_at_first() -> None:
+    with Starts(2, "ready", *["failed"] * (FAILED_STARTS + 2), "ready") as engine:
+        found = {outcome.task.name: outcome.lost for outcome in engine.run(long_tasks("poison", count=3))}
+    assert found == {"poison": True, "0": False, "1": False, "2": False}
+
+
+def test_a_task_that_may_not_have_begun_is_blamed_for_the_second_death() -> None:
+    with Starts(1, "ready") as engine:
+        (outcome,) = engine.run(long_tasks("unsure"))
+        assert outcome.lost
+        assert outcome.error == "worker died (exit code 3) while running unsure"
+        assert engine.hired == 2

@@ -225,8 +225,8 @@ def test_absent_replicas_and_sizes_with_one_replica_are_left_out() -> None:
     full = [[0.8, 1.2, 1.1], [0.33, 0.25], [0.12, 0.09, 0.1, 0.11]]
     expected = fit_rate(one_row(full, (10, 100, 1000)))
     actual = fit_rate(one_row([*full, [0.5], []], (10, 100, 1000, 10_000, 100_000)))
-    xr.testing.assert_allclose(expected, actual, rtol=1e-12)
-    assert actual.n.item() == 9
+    xr.testing.assert_allclose(expected.drop_vars("replicas"), actual.drop_vars("replicas"), rtol=1e-12)
+    assert (actual.n.item(), actual.replicas.item()) == (9, 10)
 
 
 def test_row_that_cannot_be_fitted_is_nan_and_says_so() -> None:
@@ -255,7 +255,7 @@ def test_every_variable_is_labelled() -> None:
     fits = fit_rate(one_row([[1.0, 1.1], [0.3, 0.33], [0.1, 0.12]], (100, 1000, 10_000)), statistic="rms")
     assert list(fits.data_vars) == [
         "exponent", "exponent_stderr", "exponent_lo", "exponent_hi",
-        "constant", "constant_stderr", "p_value", "n", "N_min", "dropped", "p_value_all",
+        "constant", "constant_stderr", "p_value", "n", "N_min", "dropped", "p_value_all", "replicas",
     ]  # fmt: skip
     assert all(
         variable.attrs["units"] and variable.attrs["long_name"] for variable in fits.data_vars.values()
@@ -312,10 +312,14 @@ def test_missing_axis_is_named(axis: str) -> None:
 def test_too_little_to_fit_says_what_is_missing() -> None:
     text = (
         r"S_sup must have 2 replicas or more at each of 2 or more N, got 1 such N at best "
-        r"\(N = 100, 1000; at most 3 replicas\): add values of N, or replicas"
+        r"\(N = 100, 1000; at most 3 replicas\): raise replicas in \[run\] to 2 or more"
     )
     with pytest.raises(ValueError, match=text):
         fit_rate(one_row([[1.0, 1.1, 0.9], [0.3]], SIZES_TWO))
+    with pytest.raises(
+        ValueError, match=r"at most 2 replicas\): add larger N to the spec, or finish its run"
+    ):
+        fit_rate(one_row([[1.0, 1.1]], (100,)))
 
 
 def test_equal_replicas_give_no_error_to_tell() -> None:

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from analysis import fit_rate
-from analysis.least_squares import fit_linear
+from analysis.least_squares import fit_linear, fit_relative
 from analysis.quantities import deviation_of
 from analysis.rate_models import fit_row
 from analysis.rates import rate_table
@@ -52,6 +52,18 @@ def test_more_coefficients_than_points_are_refused() -> None:
         fit_linear(np.ones((1, 2)), np.ones(1), np.ones(1), [1], pooled=True)
 
 
+def test_errors_in_proportion_to_the_curve_solve_the_score_equation_of_the_gamma_law() -> None:
+    # McCullagh & Nelder (1989), 9.2: Σ x (y − xβ)/(xβ)² = 0, of mean 0 at the true β.
+    x = np.column_stack([np.ones(5), [1.0, 2.0, 3.0, 4.0, 5.0]])
+    y = np.array([3.0, 9.0, 5.0, 14.0, 9.0])
+    fit = fit_relative(x, y, np.full(5, 0.1), [7] * 5, pooled=True)
+    curve = x @ fit.estimate
+    assert x.T @ ((y - curve) / curve**2) == pytest.approx(0.0, abs=1e-5)
+    # Twin: weights by the values seen.
+    seen = x @ fit_linear(x, y, 0.1 * y**2, [7] * 5, pooled=True).estimate
+    assert np.sum((y - seen) / seen**2) > 0.01
+
+
 @pytest.mark.parametrize("statistic", ["mean", "rms"])
 @pytest.mark.parametrize("unequal", [False, True])
 def test_two_terms_are_found_exactly_without_noise_in_the_statistic(statistic: str, unequal: bool) -> None:
@@ -73,7 +85,7 @@ def test_two_terms_carry_their_joint_covariance() -> None:
     fits = fit_rate(stored(values), model="two-term").isel(d=0, lam=0, G=0)
     assert list(fits.data_vars) == [
         "coefficient", "coefficient_stderr", "coefficient_lo", "coefficient_hi", "covariance",
-        "p_value", "n", "N_min", "dropped", "p_value_all",
+        "p_value", "n", "N_min", "dropped", "p_value_all", "replicas",
     ]  # fmt: skip
     assert list(fits.term.values) == list(fits.other_term.values) == [-0.5, -1.0]
     assert np.sqrt(np.diagonal(fits.covariance)) == pytest.approx(fits.coefficient_stderr.values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import os
 import re
 import shutil
 import tomllib
@@ -23,7 +24,7 @@ from analysis.report_page import (
     STANDINGS,
 )
 from analysis.report_pictures import images_of
-from analysis.report_store import contents_of
+from analysis.report_store import Contents, contents_of
 from analysis.report_text import marked_up, with_error
 from sweep.errors import StoreError
 from sweep.spec import parse_spec
@@ -185,6 +186,47 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     other.to_netcdf(tmp_path / "other.nc")
     with pytest.raises(ValueError, match="study must be one of transient, equilibrium, heavy-traffic, got"):
         report(tmp_path / "other.nc")
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_any_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic(-0.5).to_netcdf(tmp_path / "mine.nc")
+    monkeypatch.setattr("analysis.report.answered", None)
+    text = r"output must be a file that can be written, got .*mine\.nc/page\.html \(.*\): .*--output FILE"
+    with pytest.raises(ValueError, match=text):
+        report(tmp_path / "mine.nc", tmp_path / "mine.nc" / "page.html")
+    # No user may be root here, whom permissions do not stop.
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(ValueError, match=r"got .*mine\.html \(not writable\): give another place, --output"):
+        report(tmp_path / "mine.nc")
+    assert not (tmp_path / "mine.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "files"),
+    [
+        ("[run]\narrivals = \"trace('gaps (old).txt')\"", ()),  # no such name is accepted
+        ("[grid]\nG = ['exponential', 'trace(a-1.txt)', 'trace(\"b.npy\")']", ("a-1.txt", "b.npy")),
+        (
+            "name = 'trace(title)'\n[[cases]]\nG = 'trace( c.txt )'\n[run]\narrivals = 'trace(c.txt)'",
+            ("c.txt",),
+        ),
+        ("[grid]\nG = ['exponential']", ()),
+    ],
+)
+def test_files_of_numbers_are_named_where_the_sweep_is_run_again(
+    tmp_path: Path, spec: str, files: tuple[str, ...]
+) -> None:
+    tree = synthetic(-0.5)
+    tree.attrs["spec"] = spec
+    contents = Contents(tree=tree, name="", counts={}, replicas=0, failures=(), remarks=())
+    assert contents.traces == files
+    tree.attrs["spec"] = f"seed = 1\n{spec}" + ("" if "[run]" in spec else "\n[run]")
+    tree.to_netcdf(tmp_path / "mine.nc")
+    again = report(tmp_path / "mine.nc").read_text(encoding="utf-8").split('id="again"')[1]
+    named = ", ".join(f"<code>{file}</code>" for file in files)
+    assert (f"Its laws read the numbers of {named},\nwhich are not on this page" in again) == bool(files)
 
 
 @pytest.mark.slow

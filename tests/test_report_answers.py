@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from analysis.chaos import FITTED, ChaosFit
 from analysis.report import TOPICS
@@ -20,8 +24,12 @@ from analysis.report_page import (
     answered,
     undecided,
 )
+from analysis.report_text import scaled_place
+from analysis.stores import cure_of
 from tests.report_samples import synthetic
 from tests.test_equilibrium_analysis import drawn, store
+from tests.test_fluctuations import queues
+from tests.urns import inverse, urns
 
 
 def rate_of(tree: xr.DataTree) -> Answer:
@@ -123,6 +131,87 @@ def test_many_answers_become_counts_with_what_differs_by_name() -> None:
         ("8 of 9 rows, 9 decided", Standing.AGREES),
         ("row 4", Standing.DIFFERS),
     ]
+
+
+def with_a_case_beside_the_grid() -> xr.DataTree:
+    """The known law at (2, .9), and one point more at (3, .5): of four networks two were asked for."""
+    tree = synthetic(-0.5)
+    wide = tree["network"].to_dataset().reindex(d=[2, 3], lam=[0.9, 0.5])
+    wide["S_sup"].loc[{"N": 1000, "d": 3, "lam": 0.5}] = wide.S_sup.sel(N=1000, d=2, lam=0.9).values
+    tree["network"] = xr.DataTree(wide)
+    return tree
+
+
+def test_empty_corners_of_a_grid_are_no_networks() -> None:
+    plain = answered(TOPICS["transient"][0], synthetic(-0.5))
+    section = answered(TOPICS["transient"][0], with_a_case_beside_the_grid())
+    assert [one.part for one in section.answers] == [
+        "d = 2, λ = 0.9, exponential", "d = 3, λ = 0.5, exponential"
+    ]  # fmt: skip
+    assert section.answers[0] == plain.answers[0]
+    (picture,) = section.pictures
+    assert "in each of 1 series" in picture.alternative
+    assert picture.alternative.count("exponential") == 1
+    labels = [text.get_text() for axes in picture.figure.axes for text in legend_texts(axes)]
+    assert [label.partition(":")[0] for label in labels] == ["d = 2, λ = 0.9", "d = 3, λ = 0.5"]
+    assert labels[1].endswith(": no fit")
+    (grid,) = section.grids
+    assert [row[0] for row in grid.rows] == [one.part for one in section.answers]
+
+
+def legend_texts(axes: Axes) -> list[Text]:
+    legend = axes.get_legend()
+    return [] if legend is None else legend.get_texts()
+
+
+def test_without_a_norm_chaos_has_one_plot_and_says_so() -> None:
+    topic = TOPICS["transient"][3]
+    without, with_norm = (answered(topic, urns(law, 1000)).pictures[0] for law in (lambda _: 1e-9, inverse))
+    assert [axes.get_ylabel()[:2] for axes in without.figure.axes if axes.axison] == ["$N"]
+    assert [axes.get_ylabel()[:2] for axes in with_norm.figure.axes if axes.axison] == ["Fr", "$N"]
+    assert "norm" not in without.caption
+    assert "slope −1 (left)" in with_norm.caption
+    assert without.alternative.startswith("A plot against N: N times a covariance. d = 2, ")
+
+
+def test_constants_are_named_by_their_network_where_a_figure_is_told_in_words() -> None:
+    (picture,) = answered(TOPICS["equilibrium"][1], queues(replicas=8, batches=6)).pictures
+    assert "d = 1, λ = 0.5, exponential, N · bias of X → " in picture.alternative
+
+
+def test_a_hyphen_in_the_name_of_a_file_is_no_minus() -> None:
+    row = SimpleNamespace(b1=-1.0, b0=-0.5, ell=2, G="trace(a-b.txt)")
+    assert scaled_place(row) == "b1 = −1, b0 = −0.5, ℓ = 2, trace(a-b.txt)"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "run", "cure"),
+    [
+        (
+            ["network/d_S"],
+            {"routing": "shortest"},
+            "give snapshots in [run], and route by a rule that has a limit",
+        ),
+        (["network/d_S"], {}, "give snapshots in [run]"),
+        (["network/d_S"], {"routing": "round-robin", "snapshots": [1.0]}, "route by a rule that has a limit"),
+        (["network/X", "fluid/X"], {"keep": "errors"}, 'leave out keep = "errors"'),
+        (["network/nu_cdf"], {"keep": "errors", "snapshots": [1.0]}, 'leave out keep = "errors"'),
+        (["fluid/X"], {}, "route by a rule that has a limit"),  # lost, not left out: nothing better is known
+        (["fluid/X"], None, "route by a rule that has a limit"),
+    ],
+)
+def test_a_cure_asks_for_nothing_that_the_sweep_has(
+    lacking: list[str], run: dict[str, Any] | None, cure: str
+) -> None:
+    assert cure_of(lacking, run) == cure
+
+
+def test_more_series_than_styles_are_left_out_with_their_number() -> None:
+    draft = Draft()
+    draft.draw("name", Figure, "caption", "words", series=7)
+    draft.draw("name", Figure, "caption", "words", series=8)
+    assert len(draft.pictures) == 1
+    assert draft.notes == ["The figure would hold 8 series, more than can be told apart."]
 
 
 def test_what_cannot_be_drawn_or_told_is_said() -> None:

@@ -110,11 +110,19 @@ def test_every_rule_is_described_and_has_a_loop(name: str) -> None:
             ValueError,
             'fraction must be 1 with routing = "round-robin", which samples no queues, got 0.5',
         ),
+        (("Shortst", 1), ValueError, r"round-robin, got 'Shortst' \(did you mean shortest\?\)"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         check_routing(*arguments[:3], invariant=len(arguments) > 3)
+
+
+def test_sampling_without_replacement_needs_a_rule_that_samples() -> None:
+    text = 'replacement must be true with routing = "shortest", which samples no queues, got false'
+    with pytest.raises(ValueError, match=text):
+        check_routing("shortest", 1, replacement=False)
+    assert check_routing("idle", 1, replacement=False) == "idle"
 
 
 @pytest.mark.parametrize("name", ["shortest", "idle", "round-robin"])

@@ -151,7 +151,13 @@ def test_levels_have_a_stated_default():
         ("cases", [3], "cases[0] must be a table, got 3"),
         ("run.horizon", 0.0, "run.horizon must be greater than 0, got 0.0"),
         ("run.fraction", 1.5, "run.fraction must lie in [0, 1], got 1.5"),
-        ("run.initial", "full", "initial must be an initial state, got 'full'"),
+        ("run.initial", "full", "initial must be an initial state, got 'full': write"),
+        ("run.initial", "invarient", "an initial state, got 'invarient' (did you mean invariant?): write"),
+        ("run.initial", "length(2: 0.2)", "got 'length(2: 0.2)' (did you mean lengths?): write"),
+        ("run.initial", "lengths", "initial must be an initial state, got 'lengths': write"),
+        ("run.routing", "shortes", "round-robin, got 'shortes' (did you mean shortest?)"),
+        ("run.keep", "Error", "run.keep must be 'paths' or 'errors', got 'Error' (did you mean errors?)"),
+        ("run.method", "lump", "'lumped' or 'auto', got 'lump' (did you mean lumped?)"),
         ("run.arrivals", "poisson", "run.arrivals must name a law, got 'poisson'"),
     ],
 )
@@ -194,6 +200,19 @@ def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
         read_spec(path)
     with pytest.raises(SpecError, match="the spec file must be readable text"):
         read_spec(tmp_path / "absent.toml")
+
+
+def test_a_relative_path_of_a_trace_starts_from_the_working_directory(tmp_path, monkeypatch):
+    spec, here = tmp_path / "specs" / "spec.toml", tmp_path / "here"
+    for folder in (spec.parent, here):
+        folder.mkdir()
+    spec.write_text(parse_spec(GOOD).to_toml().replace('"erlang(k=2)"', '"trace(times.txt)"'))
+    (here / "times.txt").write_text("1\n3\n")
+    monkeypatch.chdir(here)
+    assert read_spec(spec).cells()[1].cell.G.variance == 0.25
+    monkeypatch.chdir(spec.parent)
+    with pytest.raises(SpecError, match="a relative path starts from"):
+        read_spec(spec)
 
 
 def test_values_are_plain_numbers():

@@ -11,6 +11,7 @@ from sweep.errors import SpecError
 from sweep.plan import make_plan
 from sweep.reference import EXAMPLES, example, spec_reference
 from sweep.spec import STUDIES, parse_spec
+from sweep.studies.base import TOLERANCE
 
 EQUILIBRIUM = {
     "name": "e",
@@ -139,7 +140,8 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
             {"run.arrivals": "profile(0: 1, 2: 1.5)"},
             "arrivals must be a law of gaps in heavy traffic, got profile(0: 1, 2: 1.5)",
         ),
-        (HEAVY, {"run.initial": "full"}, "initial must be a law of X_0, got 'full'"),
+        (HEAVY, {"run.initial": "full"}, "initial must be a law of X_0, got 'full': write"),
+        (HEAVY, {"run.initial": "statonary"}, "got 'statonary' (did you mean stationary?): write"),
         (HEAVY, {"run.initial": "stationary", "grid.b1": [-1.0]}, "b1 + b0"),
         (HEAVY, {"run.positions": [1.0, 0.5]}, "run.positions must be finite, not negative and increase"),
         (TRANSIENT, {"run.times": [0.0, 5e-324]}, "run.times must be 0 or at least 1e-200, got 4.94066e-324"),
@@ -182,6 +184,68 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
 def test_a_fault_is_named_with_its_value(tables, changes, text):
     (line,) = faults(changed(tables, **changes))
     assert text in line
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes", "text"),
+    [
+        (
+            TRANSIENT,
+            {"run.ages": [0.0, 1.0]},
+            "ages must come with snapshots, at whose times they are looked at, got (0.0, 1.0) alone",
+        ),
+        (
+            TRANSIENT,
+            {"run.ages": [0.0, 1.0], "run.snapshots": []},
+            "ages must come with snapshots, at whose times they are looked at, got (0.0, 1.0) alone",
+        ),
+        (
+            TRANSIENT,
+            {"run.keep": "errors", "run.routing": "shortest"},
+            'keep must be "paths" with routing = "shortest", which has no limit to be at a distance from, '
+            'got "errors": leave keep out',
+        ),
+        (
+            TRANSIENT,
+            {"run.tolerance": 1e-5, "run.routing": "idle"},
+            'tolerance must be left out with routing = "idle", which has no limit to solve, got 1e-05',
+        ),
+        (
+            EQUILIBRIUM,
+            {"run.tolerance": 1e-5},
+            "tolerance must be left out in equilibrium, got 1e-05: invariant states are always solved as",
+        ),
+        (
+            TRANSIENT,
+            {"run.replacement": False, "run.routing": "round-robin"},
+            'replacement must be true with routing = "round-robin", which samples no queues, got false',
+        ),
+        (
+            HEAVY,
+            {"run.tagged": 8, "run.keep": "errors"},
+            'tagged must be 0 or left out with keep = "errors", which stores no lengths, got 8',
+        ),
+    ],
+)
+def test_a_key_that_another_makes_useless_is_refused(tables, changes, text):
+    (line,) = faults(changed(tables, **changes))
+    assert text in line
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes"),
+    [
+        (TRANSIENT, {"run.ages": [0.0, 1.0], "run.snapshots": [2.0]}),
+        (TRANSIENT, {"run.tolerance": 1e-5, "run.keep": "errors"}),
+        (TRANSIENT, {"run.routing": "idle", "run.replacement": False}),
+        (EQUILIBRIUM, {"run.tolerance": TOLERANCE}),
+        (HEAVY, {"run.tagged": 8}),
+        (HEAVY, {"run.tagged": 0, "run.keep": "errors"}),
+    ],
+)
+def test_the_same_keys_are_taken_where_they_count(tables, changes):
+    spec = parse_spec(changed(tables, **changes))
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
 
 
 def test_networks_without_a_limit_start_from_any_state_of_queues():

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.tail_data import Tail
 from analysis.tail_sequences import LEAST_LEVELS, Sequences, aitken, candidates
+from analysis.tails import judge
 from tests.tail_samples import exponential_tail, fit_of
 
 
@@ -17,9 +19,29 @@ from tests.tail_samples import exponential_tail, fit_of
 @settings(max_examples=30)
 def test_shifted_power_laws_give_their_exponent(gamma: float, shift: float) -> None:
     steps = gamma / (np.arange(1.0, 400.0) + shift)
-    fit = fit_of(-np.cumsum(np.append(0.1, steps)))
+    fit = fit_of(-np.cumsum(np.append(4.0, steps)))
     assert fit.regime == "power"
     assert fit.rate == pytest.approx(gamma, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "d", "fraction", "regime"),
+    [
+        # S_200 = e^{−first}/200 and γ = 1: terms of order S, 2S², and S + 18 S may be 5 % at most.
+        (2.0, 2, 1.0, "power"),
+        (-2.5, 2, 1.0, "inconclusive"),
+        (-2.5, 3, 1.0, "power"),
+        (0.0, 2, 0.9, "inconclusive"),
+        (1.0, 2, 0.9, "power"),
+        (-2.5, 1, 1.0, "inconclusive"),
+    ],
+)
+def test_power_laws_whose_S_is_not_small_are_no_verdict(
+    first: float, d: int, fraction: float, regime: str
+) -> None:
+    log_S = -first - np.log(np.arange(1.0, 201.0))
+    row = judge(Tail(log_S=log_S, left_out=np.empty((0, 200))), None, fraction, d)
+    assert row["regime"] == regime
 
 
 @given(st.floats(0.02, 0.98), st.integers(9, 50))

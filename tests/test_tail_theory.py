@@ -101,6 +101,13 @@ def test_uniform_arrivals_leave_the_ratio_of_a_single_server_queue(law: str) -> 
     assert 1 + theta * np.trapezoid(values, ages) == pytest.approx(1 / rho, rel=1e-5)
 
 
+def test_densities_that_are_infinite_at_0_leave_the_ratio_exact() -> None:
+    # M/G/1, in closed form: gamma of shape 1/2 and mean 1 has E e^{θS} = (1 − 2θ)^{−1/2} = 1/ρ.
+    rho = predict_tail(d=1, lam=LAM, G="gamma(shape=0.5)").rate
+    theta = LAM * (1 / rho - 1)
+    assert (1 - 2 * theta) ** -0.5 == pytest.approx(1 / rho, rel=1e-11)
+
+
 @pytest.mark.parametrize(("wrong", "passes"), [(1.0, True), (1.05, False)])
 def test_negative_moments_of_the_age_scale_are_as_stated(wrong: float, passes: bool) -> None:
     # E[Y^{−s}] of Y = Σ q^i E_i against a sample; 4 standard errors leave 1 chance in 16 000.

@@ -70,6 +70,46 @@ def test_no_depth_gives_a_wrong_verdict(state: tuple[int, str, float, int, str])
 
 
 @pytest.mark.parametrize(
+    "state",
+    [
+        (
+            2,
+            "lomax(beta=1.1)",
+            1.0,
+            200,
+            0.3,
+        ),  # .1126 at levels 40 … 200; the limit is .1111
+        (2, "lomax(beta=1.1)", 0.9, 200, 0.3),  # .1073, nearly that of p = 1; the limit is .1
+        (2, "lomax(beta=1.15)", 0.9, 200, 0.7),
+        (3, "lomax(beta=1.1)", 1.0, 200, 0.5),
+        (5, "pareto(beta=1.2)", 0.9, 70, 0.3),  # terms in S, though those in S⁴ are nothing
+        (5, "lomax(beta=3)", 0.5, 130, 0.7),
+        (2, "lomax(beta=2.05)", 1.0, 40, 0.3),
+        (2, "pareto(beta=2.05)", 1.0, 12, 0.1),
+        (2, "lomax(beta=3)", 1.0, 8, 0.3),  # 1.578, 1.552, 1.555 on 5 levels, with log corrections
+        (3, "pareto(beta=2.05)", 1.0, 8, 0.5),
+        (4, "lognormal(sigma=0.5)", 0.7, 80, 0.4),  # local exponents with a minimum on 70 levels
+        (
+            3,
+            "lomax(beta=1.5)",
+            1.0,
+            140,
+            0.5,
+        ),  # constant to rounding: an infinite power
+        (3, "gamma(shape=0.5)", 0.5, 150, 0.9),
+    ],
+    ids=str,
+)
+def test_no_interval_on_shallow_levels_misses_theory(state: tuple[int, str, float, int, float]) -> None:
+    d, law, fraction, levels, lam = state
+    tail = log_tail(d, law, fraction, levels, lam)
+    prediction = predict_tail(d=d, lam=lam, G=law, fraction=fraction)
+    for depth in range(5, levels + 1):
+        row = judge(Tail(log_S=tail[:depth], left_out=np.empty((0, depth))), prediction, fraction, d)
+        assert row["agreement"] in ("agrees", "undecided"), (depth, row["verdict"])
+
+
+@pytest.mark.parametrize(
     ("state", "regime"),
     [
         ((2, "lomax(beta=1.75)", 1.0, 400), "power"),

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import canonical, check_count, numbers, shown
+from sweep.arguments import canonical, check_count, numbers, shown, suggestion
 from sweep.diffusion import kernels
 from sweep.diffusion.exact import stationary
 from sweep.diffusion.model import Diffusion
@@ -25,6 +25,7 @@ _CURE = (
     'write "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)", "law(exponential, mean=0.7)" or '
     '"stationary", or give an array of positions'
 )
+_NAMES = ("empty", "point", "points", "law", "stationary")
 _POINT = re.compile(r"point\(\s*x\s*=\s*(?P<x>[^=]*)\)\Z")
 _POINTS = re.compile(r"points\((?P<pairs>.*)\)\Z", re.DOTALL)
 _LAW = re.compile(r"law\((?P<law>.*),\s*mean\s*=\s*(?P<mean>[^=,()]*)\)\Z", re.DOTALL)
@@ -188,7 +189,8 @@ def as_start(value: str | Start | ArrayLike, field: str = "initial", model: Diff
         return _scaled(parse_law(form["law"], field), _read(form["mean"], "mean", field, text), field, text)
     if text == "stationary" or _STATIONARY.match(text):
         return _stationary(text, field, model)
-    raise ValueError(f"{field} must be a law of X_0, got {shown(text)}: {_CURE}")
+    near = suggestion(text.partition("(")[0], _NAMES)
+    raise ValueError(f"{field} must be a law of X_0, got {shown(text)}{near}: {_CURE}")
 
 
 def _read(value: str, name: str, field: str, text: str) -> float:

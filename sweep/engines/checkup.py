@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sweep.engines import jobs
+from sweep.engines.ask import ask
 from sweep.engines.dashboard import OPEN, Dashboard
 from sweep.errors import EngineError
 
@@ -35,7 +36,7 @@ def check_cluster(dashboard: Dashboard) -> Iterator[Finding]:
         if job.going:
             yield "ok", f"job {job.id} is {job.status} on {job.store}"
     try:
-        facts = jobs.ask(dashboard, ["survey"], "nodes")
+        facts = ask(dashboard, ["survey"], "nodes")
     except EngineError as error:
         yield "fault", str(error)
         return

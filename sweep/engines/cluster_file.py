@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
+import shlex
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
+
+from sweep.arguments import shown
 
 #: Fields of a provider, by its type; Ray takes any name, and ignores those it does not know.
 PROVIDER_FIELDS: Mapping[str, frozenset[str]] = {
@@ -25,6 +30,12 @@ PROVIDER_FIELDS: Mapping[str, frozenset[str]] = {
     ),
 }
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
+#: Addresses by which a server listens on every network.
+_EVERYWHERE = {"0.0.0.0", "::"}
+#: What parts the words of a command.
+_GAP = re.compile(r"[ \t\r\n]")
+#: The variable that holds the head's address on a worker.
+_HEAD_ADDRESS = re.compile(r"\$(RAY_HEAD_IP\b|\{RAY_HEAD_IP\})")
 
 
 def check_cluster_file(config: Mapping[str, Any]) -> list[str]:
@@ -44,10 +55,11 @@ def check_cluster_file(config: Mapping[str, Any]) -> list[str]:
     'provider.worker_ip is unknown: did you mean worker_ips?'
     """
     provider = config.get("provider")
-    if not isinstance(provider, Mapping) or "type" not in provider:
-        return ["provider must name its type: `local` for machines of your own, `aws`, …"]
+    kind = provider.get("type") if isinstance(provider, Mapping) else None
+    if not isinstance(provider, Mapping) or not isinstance(kind, str):
+        return [f"provider must name its type, got {shown(kind)}: `local` for machines of your own, `aws`, …"]
     faults = [*_unknown(provider), *_starts(config)]
-    return [*faults, *_local(config, provider)] if provider["type"] == "local" else faults
+    return [*faults, *_local(config, provider)] if kind == "local" else faults
 
 
 def _unknown(provider: Mapping[str, Any]) -> Iterator[str]:
@@ -66,6 +78,10 @@ def _local(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     if not head or not isinstance(workers, list):
         yield "provider must have head_ip and a list worker_ips (empty if the head works alone)"
         return
+    for name, address in (("head_ip", head), *(("worker_ips", worker) for worker in workers)):
+        if not isinstance(address, str):
+            yield f"provider.{name} must hold an address as text, got {shown(address)}: write 192.0.2.11"
+            return
     count = len(workers)
     if head in _HERE:
         yield f"provider.head_ip must be an address that the workers can reach, got {head!r}"
@@ -76,27 +92,54 @@ def _local(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     for name in ("min_workers", "max_workers"):
         given = config.get(name)
         if given != count:
-            what = "none, which means 0" if given is None and name == "min_workers" else repr(given)
+            what = "none, which means 0" if given is None and name == "min_workers" else shown(given)
             yield f"{name} must be {count}, the number of worker_ips, got {what}"
 
 
 def _starts(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the commands that start Ray."""
-    heads = [line for line in config.get("head_start_ray_commands", []) if "ray start" in line]
-    workers = [line for line in config.get("worker_start_ray_commands", []) if "ray start" in line]
-    for line in heads:
-        if "--head" not in line:
+    starts: dict[str, list[list[str]]] = {}
+    for role in ("head", "worker"):
+        name = f"{role}_start_ray_commands"
+        lines = config.get(name, [])
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            yield f"{name} must be a list of commands, got {shown(lines)}: write each as text after a dash"
+            lines = []
+        starts[role] = [words for words in map(_words, lines) if _starts_ray(words)]
+    for words in starts["head"]:
+        if "--head" not in words:
             yield "head_start_ray_commands must start Ray with --head"
-        if "--autoscaling-config" not in line:
+        if not _values(words, "--autoscaling-config"):
             yield "head_start_ray_commands must pass --autoscaling-config, or the head starts no workers"
-        if "--dashboard-host=0.0.0.0" in line:
+        if _EVERYWHERE.intersection(_values(words, "--dashboard-host")):
             yield (
                 "head_start_ray_commands must not open the dashboard to the network: "
                 "use --dashboard-host=127.0.0.1 and a tunnel (`ray dashboard`)"
             )
-    for line in workers:
-        if "$RAY_HEAD_IP" not in line:
+    for words in starts["worker"]:
+        if not any(map(_HEAD_ADDRESS.search, words)):
             yield "worker_start_ray_commands must join --address=$RAY_HEAD_IP:6379"
-    modes = {"RAY_AUTH_MODE=token" in line for line in (*heads, *workers)}
+    modes = {"RAY_AUTH_MODE=token" in words for words in (*starts["head"], *starts["worker"])}
     if modes == {True, False}:
         yield "RAY_AUTH_MODE=token must be set for head and workers alike, or they do not find each other"
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command as a shell reads it, those within a quoted command (`bash -c`) too."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # an apostrophe alone: the shell's own errors are not ours to tell
+        return command.split()
+    return [part for word in words for part in (_words(word) if _GAP.search(word) else [word])]
+
+
+def _starts_ray(words: list[str]) -> bool:
+    return any(first.split("/")[-1] == "ray" and second == "start" for first, second in pairwise(words))
+
+
+def _values(words: list[str], option: str) -> list[str]:
+    """Return the values that an option is given, written with = or after a space."""
+    joined = [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
+    return joined + [second for first, second in pairwise(words) if first == option]

@@ -17,6 +17,8 @@ from sweep.errors import EngineError
 PATIENCE = 60.0
 _CONNECT = 10.0
 _CHUNK = 1 << 20
+#: Seconds after which a node cuts the transfer of a file, even while it is sent. Ray has no "never" here.
+_TRANSFER = 86_400
 #: What to think of a cluster without authentication.
 OPEN = (
     "has no authentication: whoever reaches its ports can run programs there; start it with "
@@ -69,7 +71,7 @@ class Dashboard:
     ValueError
         The address is not of this form.
     EngineError
-        The head does not answer, or asks for a token and there is none.
+        The head does not answer, or asks for a token and there is none that can be sent.
 
     Examples
     --------
@@ -145,7 +147,9 @@ class Dashboard:
 
     def log_file(self, node: str, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file (or of one behind a link) in the log folder of a node's Ray session."""
-        return self.stream("/api/v0/logs/file", node_id=node, filename=name, lines="-1", timeout="60")
+        return self.stream(
+            "/api/v0/logs/file", node_id=node, filename=name, lines="-1", timeout=str(_TRANSFER)
+        )
 
     def _answer(self, method: str, path: str, content: bytes = b"", kind: str = "") -> bytes:
         response = self._request(method, path, content, kind)
@@ -199,6 +203,11 @@ class Dashboard:
                 f"the head {self.address} asks for a token: set RAY_AUTH_TOKEN, or copy the file "
                 "~/.ray/auth_token of the head to the same place here"
             )
+        if not (found.isascii() and found.isprintable()):  # such a header would fail, and show the token
+            raise EngineError(
+                f"the token must be one line of ASCII characters, got {len(found)} characters, others among "
+                "them: set RAY_AUTH_TOKEN to what `ray get-auth-token` prints"
+            )
         return found
 
     def _is_open(self) -> bool:
@@ -224,14 +233,36 @@ class Dashboard:
 
 
 def check_address(address: str) -> str:
-    """Return the address of a dashboard with its scheme; ValueError if it cannot be one."""
-    full = address if "://" in address else f"http://{address}"
-    parts = urlsplit(full)
+    """Return the address of a dashboard with its scheme, without the fragment that a browser shows.
+
+    Raises
+    ------
+    ValueError
+        It cannot be one, or holds a password or a query; a password is not repeated.
+
+    Examples
+    --------
+    >>> check_address("head:8265/#/jobs")
+    'http://head:8265'
+    """
+    full = address.strip() if "://" in address else f"http://{address.strip()}"
+    if "@" in full:  # wherever it is: a password may hold a slash
+        raise ValueError(
+            "address must hold no user and password, got one with @: leave out what is before it, and give "
+            "the cluster's token in RAY_AUTH_TOKEN"
+        )
+    full = full.partition("#")[0]
+    if "?" in full:
+        start = full.partition("?")[0]
+        raise ValueError(f"address must have no query, got {start}?…: leave out the ? and what follows")
     try:
+        parts = urlsplit(full)
+        parts.path.encode("ascii")
+        (parts.hostname or "").encode("idna")
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is no number, or a name that no machine can have
         fits = False
-    if not fits:
+    if not fits or not full.isprintable() or " " in full:
         raise ValueError(
             f"address must be that of the head's dashboard, like http://HEAD:8265, got {address!r}"
         )
@@ -242,6 +273,11 @@ def cluster_token() -> str | None:
     """Return the token that Ray's own tools would send, None if there is none.
 
     It is sought where they look: RAY_AUTH_TOKEN, the file named by RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token.
+
+    Raises
+    ------
+    EngineError
+        The file cannot be read, or is no text.
     """
     if text := os.environ.get("RAY_AUTH_TOKEN", "").strip():
         return text
@@ -249,6 +285,10 @@ def cluster_token() -> str | None:
     try:
         file = Path(named) if named else Path.home() / ".ray" / "auth_token"
         return file.read_text(encoding="utf-8").strip() or None
+    except UnicodeDecodeError:  # whose own text would tell of the token
+        raise EngineError(
+            f"the token file {file} must be text, got bytes that are none: copy it anew from the head"
+        ) from None
     except (OSError, RuntimeError) as error:
         if named:
             raise EngineError(

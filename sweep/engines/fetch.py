@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from sweep.disk import TEMPORARY, replacing, write_file, writing
 from sweep.engines import jobs
+from sweep.engines.ask import ask
 from sweep.engines.dashboard import Dashboard, RefusedError, UnreachableError
-from sweep.engines.listing import check_head_path, window_name
+from sweep.engines.listing import check_head_path, read_listing, window_name
 from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.lock import StoreLock
 from sweep.shard import DamageError, digest
-from sweep.store import FRAME_FILE
+from sweep.status import Status
+from sweep.store import FRAME_FILE, LAYOUT_FILE, RESULTS_FILE
 
 #: Where a fetched store keeps whence it came.
 RECORD_FILE = ".fetched.json"
@@ -28,25 +30,45 @@ _DIGEST_LENGTH = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A store on a head as last listed there, and the job that works on it, if the cluster knows one."""
+    """A store on a head as last listed there, and the job that works on it, if the cluster knows one.
 
-    store: str  # as it was given to `submit`
+    `status` is None if nothing is stored yet. Damaged files are left out of `files`.
+    """
+
+    store: str  # as it was asked for, or as the job was given it
+    link: str  # name of its window
     node: str
     job: jobs.Job | None
     time: str
-    status: Mapping[str, Any] | None
+    status: Status | None
     files: Mapping[str, tuple[int, str]]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a job, or anyone else, is at work on the store."""
+        writer = None if self.status is None else self.status.writer
+        return writer is not None or (self.job is not None and self.job.going)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What a fetch has done: files of the store, how many of them were sent now, and their bytes."""
+    """What a fetch has done: files of the store, how many of them were sent now, and their bytes.
+
+    `damaged` counts the shards that could not be brought, as they are damaged on the head. `results` is the
+    cube, None if nothing is here yet.
+    """
 
     files: int
     sent: int
     bytes: int
+    damaged: int
     complete: bool
     store: str
+    results: Path | None
+
+
+class UndeliveredError(EngineError):
+    """A file did not arrive with the bytes that were listed, however often it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,21 +98,34 @@ def look(dashboard: Dashboard, name: str) -> Window:
     ValueError
         Neither the name of a job nor an absolute path.
     EngineError
-        There is no such store, or no answer.
+        There is no such store and no job for it, no answer, or one that is no listing of a store.
     """
     job = jobs.find(dashboard, name)
-    store = name if job is None else job.store
+    store = job.store if job is not None and job.id == name else name
     check_head_path(store)
-    node = job.node if job is not None and job.going else ""
-    if not node:
-        node = str(jobs.ask(dashboard, ["publish", "--store", store], "published")["node"])
+    if job is not None and job.going and job.node:
+        node, link = job.node, window_name(job.store)
+    else:
+        node = str(ask(dashboard, ["publish", "--store", store], "published")["node"])
+        link = window_name(store)
     try:
-        listing = json.loads(b"".join(dashboard.log_file(node, f"{window_name(store)}.json")))
+        text = b"".join(dashboard.log_file(node, f"{link}.json"))
     except RefusedError as error:
         raise EngineError(f"the job has not listed {store} yet ({error}): try again shortly") from error
-    files = {path: (int(size), str(name)) for path, (size, name) in listing["files"].items()}
+    listing = read_listing(text, f"{store} on {dashboard.address}")
+    if job is None and FRAME_FILE not in listing.files:
+        raise EngineError(
+            f"{store} is not a sweep store on {dashboard.address}: give the path named as --store of "
+            "`sweep submit`"
+        )
     return Window(
-        store=store, node=node, job=job, time=listing["time"], status=listing["status"], files=files
+        store=store,
+        link=link,
+        node=node,
+        job=job,
+        time=listing.time,
+        status=listing.status,
+        files=listing.files,
     )
 
 
@@ -121,7 +156,8 @@ def fetch(
     StoreError
         The directory holds something else, or cannot be written.
     EngineError
-        The head does not answer, or has no such store.
+        The head does not answer, or has no such store; or a file could not be brought, though the others
+        were.
     """
     window = look(dashboard, name)
     place = Path(target)
@@ -132,19 +168,29 @@ def fetch(
         for left in place.rglob(f"{TEMPORARY}*"):
             left.unlink(missing_ok=True)
         _keep_record(place, dashboard.address, window)
-        sent, volume = _copy(dashboard, window, place, progress)
-        for path in (place / "failures").glob("[!.]*.json"):  # cleared there since the last time
-            if path.relative_to(place).as_posix() not in window.files:
-                path.unlink(missing_ok=True)
-        if "layout.json" in window.files:
+        sent, volume, missed = _copy(dashboard, window, place, progress)
+        if FRAME_FILE in window.files:
+            for path in (place / "failures").glob("[!.]*.json"):  # cleared there since the last time
+                if path.relative_to(place).as_posix() not in window.files:
+                    path.unlink(missing_ok=True)
+        if LAYOUT_FILE in window.files:
             from sweep.cube import consolidate
             from sweep.layout import Layout
             from sweep.store import Store
 
             store = Store.open(place)
             consolidate(store, Layout.from_json(store.layout_text))
-    complete = window.job is None or not window.job.going
-    return Fetched(files=len(window.files), sent=sent, bytes=volume, complete=complete, store=window.store)
+    if missed is not None:
+        raise missed
+    return Fetched(
+        files=len(window.files),
+        sent=sent,
+        bytes=volume,
+        damaged=0 if window.status is None else len(window.status.damaged),
+        complete=not window.goes_on,
+        store=window.store,
+        results=place / RESULTS_FILE if (place / RESULTS_FILE).exists() else None,
+    )
 
 
 def record(target: str | Path) -> Record | None:
@@ -186,26 +232,33 @@ def _check_target(place: Path, address: str, window: Window) -> None:
 
 def _copy(
     dashboard: Dashboard, window: Window, place: Path, progress: Callable[[int, int], None]
-) -> tuple[int, int]:
-    """Bring every file that is not here; return how many were sent, and their bytes."""
+) -> tuple[int, int, EngineError | None]:
+    """Bring every file that is not here; return how many were sent, their bytes, and why a shard was not."""
     total = sum(size for size, _ in window.files.values())
     sent = volume = here = 0
+    missed: EngineError | None = None
     for path, (size, expected) in window.files.items():
-        file = place / _inside(path)
-        if _digest_of(file) != expected and _bring(dashboard, window, path, file, expected):
-            sent, volume = sent + 1, volume + size
+        file = place / path
+        try:
+            if _digest_of(file) != expected and _bring(dashboard, window, path, file):
+                sent, volume = sent + 1, volume + size
+        except UndeliveredError as error:
+            if not path.startswith("shards/"):
+                raise
+            missed = error  # the others are worth having
         here += size
         progress(here, total)
-    return sent, volume
+    return sent, volume, missed
 
 
-def _bring(dashboard: Dashboard, window: Window, path: str, file: Path, expected: str) -> bool:
+def _bring(dashboard: Dashboard, window: Window, path: str, file: Path) -> bool:
     """Bring one file; False if it is one that may go, and is no more as it was listed."""
     said = ""
     for attempt in range(_TRIES):
         try:
-            pieces = dashboard.log_file(window.node, f"{window_name(window.store)}/{path}")
-            _receive(pieces, file, expected)
+            pieces = cast(Generator[bytes], dashboard.log_file(window.node, f"{window.link}/{path}"))
+            with closing(pieces):
+                _receive(pieces, file, *window.files[path])
         except UnreachableError:
             if attempt == _TRIES - 1:
                 raise
@@ -215,19 +268,23 @@ def _bring(dashboard: Dashboard, window: Window, path: str, file: Path, expected
             return True
     if path.startswith("failures/"):
         return False
-    raise EngineError(
-        f"{path} of {window.store} could not be fetched ({said}): fetch again, which goes on from here"
+    raise UndeliveredError(
+        f"{path} of {window.store} could not be fetched ({said}): fetch again, which goes on from here; "
+        "if it stays so, remove that file on the head and submit again"
     )
 
 
-def _receive(pieces: Iterable[bytes], file: Path, expected: str) -> None:
-    """Write a file as it arrives, and give it its name if its digest is right."""
-    total = hashlib.sha256()
+def _receive(pieces: Iterable[bytes], file: Path, size: int, expected: str) -> None:
+    """Write a file as it arrives, no more than its size, and give it its name if its digest is right."""
+    total, left = hashlib.sha256(), size
     with writing(file):
         file.parent.mkdir(exist_ok=True)
     with replacing(file) as aside:
         with writing(file), open(aside, "wb") as stream:
             for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    break
                 total.update(piece)
                 stream.write(piece)
         if total.hexdigest()[:_DIGEST_LENGTH] != expected:
@@ -241,16 +298,3 @@ def _digest_of(file: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:_DIGEST_LENGTH]
     except FileNotFoundError:
         return ""
-
-
-def _inside(path: str) -> str:
-    """Return a listed path if it lies within a store; a head must not make us write elsewhere."""
-    parts = path.split("/")
-    if (
-        os.path.isabs(path)
-        or ".." in parts
-        or len(parts) > 2
-        or (len(parts) == 2 and parts[0] not in ("shards", "failures"))
-    ):
-        raise EngineError(f"the head listed {path!r}, which is no file of a store: is it a head of yours?")
-    return path

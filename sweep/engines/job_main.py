@@ -108,16 +108,15 @@ def say(line: str) -> None:
 
 
 def publish(store: str) -> int:
-    """List a store and link it for the dashboard."""
+    """List a store, or that there is none, and link it for the dashboard."""
     from sweep.engines.listing import Listing
     from sweep.errors import StoreError
 
     try:
         listing = Listing(store)
-        listing.write(needed=True)
-    except StoreError as error:
-        tell(failed=str(error))
-        return BAD_INPUT
+        listing.write()
+    except (StoreError, OSError) as error:
+        return _unshown(error)
     tell(published=listing.name)
     return DONE
 
@@ -139,7 +138,7 @@ def run(store: str, workers: int | None) -> int:
     with Termination() as termination:  # how a job is cancelled, with SIGKILL three seconds later
         try:
             listing = Listing(store)
-            tell(published=listing.name)
+            tell(published=listing.name, store=str(listing.store))
             try:
                 return _run(listing, workers)
             finally:
@@ -148,8 +147,12 @@ def run(store: str, workers: int | None) -> int:
             say("cancelled; what was finished is stored, and submitting again goes on from there")
             return termination.code
         except (StoreError, OSError) as error:  # of the window, not of the store: what is stored is safe
-            tell(failed=f"the store cannot be shown to the dashboard: {error}")
-            return TROUBLE
+            return _unshown(error)
+
+
+def _unshown(error: Exception) -> int:
+    tell(failed=f"the store cannot be shown to the dashboard: {error}")
+    return TROUBLE
 
 
 def _run(listing: Listing, workers: int | None) -> int:
@@ -159,32 +162,40 @@ def _run(listing: Listing, workers: int | None) -> int:
 
     try:
         listing.write()
-        told = _teller(listing)
+        show = _teller(listing)
         summary = run_sweep(
-            "spec.toml", store=listing.store, engine="ray", workers=workers, address="auto", progress=told
+            "spec.toml", store=listing.store, engine="ray", workers=workers, address="auto", progress=show
         )
     except (SpecError, MismatchError, ValueError) as error:
-        tell(failed=str(error))
+        tell(failed=str(error), bad_input=True)
         return BAD_INPUT
     except (StoreError, EngineError, OSError) as error:
         tell(failed=str(error))
         return TROUBLE
+    tell(begun=True)  # where nothing was lacking, no progress has told so
     return _conclude(summary)
 
 
 def _teller(listing: Listing) -> Callable[[Progress], None]:
-    """Return what is called after every task: it tells of progress and lists what is stored, now and then."""
+    """Return what tells of progress and lists what is stored, now and then.
+
+    Its first call means that the store is this job's: the listing then is of the spec that was submitted.
+    """
     from sweep.progress import sentence
 
     began = time.monotonic()
-    told = [-TOLD_SECONDS]
+    told: list[float] = []
 
     def show(state: Progress) -> None:
-        listing.refresh()
         now = time.monotonic() - began
-        if now - told[0] < max(TOLD_SECONDS, TOLD_SHARE * now):
-            return
-        told[0] = now
+        if not told:
+            listing.write()
+            tell(begun=True)
+        else:
+            listing.refresh()
+            if now - told[-1] < max(TOLD_SECONDS, TOLD_SHARE * now):
+                return
+        told[:] = [now]
         say(f"{sentence(state)}  after {now:.0f} s")
 
     return show

@@ -16,7 +16,6 @@ from sweep.engines.job_main import MARK, numbers
 from sweep.engines.listing import check_head_path
 from sweep.engines.package import (
     UPLOAD_LIMIT,
-    bare_package,
     code_package,
     package_name,
     requirements,
@@ -29,6 +28,8 @@ GOING = ("PENDING", "RUNNING")
 #: Seconds that a job may take to begin: Ray unpacks its files first.
 BEGIN_SECONDS = 90.0
 _POLL = 0.25
+#: Begins the names of jobs.
+PREFIX = "sweep-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +80,16 @@ def submit(
     workers
         Actors; None for one a CPU of the cluster, as it grows and shrinks.
     patience
-        Seconds to wait for the job's first words, which tell whether the head has what is needed.
+        Seconds to wait until the job writes to the store, which tells that all it needs is there and fits.
 
     Raises
     ------
     SpecError, ValueError
-        The spec, a file it names or the store's path is wrong; nothing was sent.
+        The spec, a file it names or the store's path is wrong, or the job says that they or the store do not
+        fit each other.
     EngineError
-        The cluster has another Ray, Python or packages, or is at work on this store already.
+        The cluster has another Ray, Python or packages, or is at work on this store already; or the job
+        failed otherwise before it wrote to the store.
     """
     from sweep.spec import read_spec
 
@@ -94,16 +97,19 @@ def submit(
     read_spec(spec)
     content = spec_package(Path(spec))
     check_ray(dashboard)
-    going = [job for job in jobs(dashboard) if job.store == store and job.going]
-    if going:
+    before = find(dashboard, store)
+    if before is not None and before.going:
         raise EngineError(
-            f"job {going[0].id} is at work on {store}: wait for it, or `sweep cancel {going[0].id} "
+            f"job {before.id} is at work on {store}: wait for it, or `sweep cancel {before.id} "
             f"--address {dashboard.address}`"
         )
     arguments = ["run", "--store", store] + ([] if workers is None else ["--workers", str(workers)])
     job = start(dashboard, arguments, content, {"sweep": "run", "store": store})
-    facts = await_facts(dashboard, job, "published", patience)
-    return Submitted(job=job, python=facts.get("python", ""), notes=tuple(facts.get("notes", ())))
+    facts = await_facts(dashboard, job, "begun", patience)
+    notes = list(facts.get("notes", ()))
+    if "python" in facts and "begun" not in facts:
+        notes.append(f"it has not opened its store within {patience:.0f} s: see `sweep logs`")
+    return Submitted(job=job, python=facts.get("python", ""), notes=tuple(notes))
 
 
 def check_ray(dashboard: Dashboard) -> str:
@@ -126,7 +132,7 @@ def start(dashboard: Dashboard, arguments: list[str], working_dir: bytes, metada
         # The first keeps Python from importing what lies in the working directory.
         "env_vars": {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "RAY_USAGE_STATS_ENABLED": "0"},
     }
-    name = f"sweep-{metadata['sweep']}-{secrets.token_hex(6)}"
+    name = f"{PREFIX}{metadata['sweep']}-{secrets.token_hex(6)}"
     body = {
         "entrypoint": shlex.join(["sh", "start.sh", *arguments]),
         "submission_id": name,
@@ -147,11 +153,20 @@ def jobs(dashboard: Dashboard) -> list[Job]:
 
 
 def find(dashboard: Dashboard, name: str) -> Job | None:
-    """Return the job of this name, or the latest for this store; None if the cluster knows none.
+    """Return the job of this name, or that for this store; None if the cluster knows none.
 
-    A cluster that was started anew has forgotten its jobs, but its disk keeps their stores.
+    Of a store's jobs the one that goes on is meant, else the latest. One that goes on is also known by the
+    store's path without links or ~. A cluster that was started anew has forgotten its jobs, but its disk
+    keeps their stores.
     """
-    return next((job for job in jobs(dashboard) if name in (job.id, job.store)), None)
+    known = jobs(dashboard)
+    named = [job for job in known if job.id == name] or [job for job in known if job.store == name]
+    going = [job for job in named if job.going]
+    if going or name in (job.id for job in named):
+        return (going or named)[0]
+    places = {name, *(told_facts(dashboard, job.id).get("store", name) for job in named[:1])}
+    others = [job for job in known if job.going and told_facts(dashboard, job.id).get("store") in places]
+    return next(iter(others + named), None)
 
 
 def require(dashboard: Dashboard, name: str) -> Job:
@@ -220,17 +235,23 @@ def await_facts(dashboard: Dashboard, job: str, wanted: str, patience: float) ->
     ------
     EngineError
         The job ended without them; the text says why.
+    ValueError
+        It refused the spec or the store.
     """
     end = time.monotonic() + patience
     while True:
         now = state(dashboard, job)
         told = logs(dashboard, job)
-        facts = _facts(told)
-        if facts.get("faults"):
-            raise EngineError("; ".join(facts["faults"]))
-        if "failed" in facts:
-            raise EngineError(f"job {job} failed: {facts['failed']}")
-        if wanted in facts or (now.going and time.monotonic() > end):
+        facts, late = _facts(told), time.monotonic() > end
+        if facts.get("faults") or "failed" in facts:
+            if now.going and not late:  # its end is a moment away, and then all see it as failed
+                time.sleep(_POLL)
+                continue
+            if facts.get("faults"):
+                raise EngineError("; ".join(facts["faults"]))
+            kind = ValueError if facts.get("bad_input") else EngineError
+            raise kind(f"job {job} failed: {facts['failed']}")
+        if wanted in facts or (now.going and late):
             return facts
         if not now.going:
             last = [line for line in told.splitlines() if line.strip()][-5:]
@@ -238,28 +259,12 @@ def await_facts(dashboard: Dashboard, job: str, wanted: str, patience: float) ->
         time.sleep(_POLL)
 
 
-def ask(
-    dashboard: Dashboard, arguments: list[str], wanted: str, patience: float = BEGIN_SECONDS
-) -> dict[str, Any]:
-    """Run a job that answers a question, and return its facts; nothing is left of it on the cluster.
-
-    Raises
-    ------
-    EngineError
-        It ended without an answer, or there is none in time.
-    """
-    job = start(dashboard, arguments, bare_package(), {"sweep": "ask"})
+def told_facts(dashboard: Dashboard, job: str) -> dict[str, Any]:
+    """Return the facts that a job has told so far, none if it is not known any more."""
     try:
-        facts = await_facts(dashboard, job, wanted, patience)
-        if wanted not in facts:
-            raise EngineError(
-                f"job {job} has not begun within {patience:.0f} s: see `ray status` on the head"
-            )
-        facts["node"] = wait(dashboard, job, patience).node
-    finally:
-        cancel(dashboard, job)
-        dashboard.delete(f"/api/jobs/{job}")
-    return facts
+        return _facts(logs(dashboard, job))
+    except RefusedError:
+        return {}
 
 
 def _upload(dashboard: Dashboard, content: bytes) -> str:

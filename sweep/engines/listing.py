@@ -3,22 +3,81 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweep.disk import TEMPORARY, write_file
-from sweep.errors import StoreError
+from sweep.errors import EngineError, StoreError
 from sweep.provenance import utc_now
 from sweep.shard import digest
-from sweep.status import store_status
+from sweep.status import Status, store_status
 from sweep.store import FRAME_FILE, LAYOUT_FILE, SPEC_FILE
 
 #: A listing is made anew after so many seconds, or so many times what it takes to make one.
 _SECONDS, _SHARE = 3.0, 20.0
+_PLAIN = (FRAME_FILE, SPEC_FILE, LAYOUT_FILE)
+_NAME = re.compile(
+    "|".join(map(re.escape, _PLAIN))
+    + r"|failures/[0-9a-f]{32}\.json|shards/[a-z_]{1,40}-[0-9a-f]{16}-[0-9a-f]{32}\.nc"
+)
+
+
+class Content(BaseModel):
+    """What a listing says; `status` is None before there is a store, `files` has size and digest by name."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    store: str  # without links or ~
+    time: str  # UTC
+    status: Status | None
+    files: dict[str, tuple[Annotated[int, Field(ge=0)], Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]]
+
+
+def read_listing(text: bytes, store: str) -> Content:
+    """Return a listing if it is one: a head must not make us write elsewhere, nor trip over what it sends.
+
+    Parameters
+    ----------
+    text
+        JSON.
+    store
+        The store and its head, for the error.
+
+    Raises
+    ------
+    EngineError
+        An entry is missing, of the wrong type or size, or names what is no file of a store.
+    """
+    try:
+        listing = Content.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        entry = ".".join(map(str, fault["loc"])) or "all of it"
+        raise EngineError(
+            f"the listing of {store} is wrong, {entry!r}: {fault['msg']}: is it a head of yours?"
+        ) from error
+    for path in listing.files:
+        if not is_listed(path):
+            raise EngineError(
+                f"the listing of {store} has {path!r}, which is no file of a store: is it a head of yours?"
+            )
+    return listing
+
+
+def is_listed(path: str) -> bool:
+    """Tell whether a path, relative to a store, is one of a file that a listing may name.
+
+    Examples
+    --------
+    >>> is_listed("store.json"), is_listed("lock"), is_listed("../store.json"), is_listed("shards/a.nc")
+    (True, False, False, False)
+    """
+    return _NAME.fullmatch(path) is not None
 
 
 def window_name(store: str) -> str:
@@ -77,33 +136,18 @@ class Listing:
         if time.monotonic() - self._written > max(_SECONDS, _SHARE * self._took):
             self.write()
 
-    def write(self, *, needed: bool = False) -> None:
-        """Write the listing: what the store holds, counted there, and the digest of each of its files.
-
-        Parameters
-        ----------
-        needed
-            Whether there has to be a store: a run has yet to make it.
-
-        Raises
-        ------
-        StoreError
-            `needed`, and there is no store.
-        """
+    def write(self) -> None:
+        """Write the listing: what the store holds, counted there, and the digest of each whole file."""
         begun = time.monotonic()
         try:
-            status: dict[str, Any] | None = asdict(store_status(self.store))
+            status = store_status(self.store)
         except StoreError:
-            if needed and not (self.store / FRAME_FILE).exists():
-                raise
-            status = None  # it is about to be made
-        content = {
-            "store": str(self.store),
-            "time": utc_now(),
-            "status": status,
-            "files": _files(self.store),
-        }
-        write_file(self._logs / f"{self.name}.json", json.dumps(content).encode())
+            status = None  # it is about to be made, or there is none
+        files = _files(self.store)
+        for name in status.damaged if status is not None else ():
+            files.pop(f"shards/{name}", None)
+        content = Content(store=str(self.store), time=utc_now(), status=status, files=files)
+        write_file(self._logs / f"{self.name}.json", content.model_dump_json().encode())
         self._written = time.monotonic()
         self._took = self._written - begun
 
@@ -111,19 +155,20 @@ class Listing:
 def _files(store: Path) -> dict[str, tuple[int, str]]:
     """Return size and digest of each file that makes up a store; a shard's digest is part of its name."""
     found = {}
-    plain = [store / name for name in (FRAME_FILE, SPEC_FILE, LAYOUT_FILE)]
-    for path in (*plain, *sorted((store / "failures").glob("[!.]*.json"))):
+    paths = [store / name for name in _PLAIN]
+    paths += [path for folder in ("failures", "shards") for path in sorted((store / folder).glob("*"))]
+    for path in paths:
+        name = path.relative_to(store).as_posix()
+        if not is_listed(name):
+            continue
         try:
-            content = path.read_bytes()
+            if name.startswith("shards/"):
+                found[name] = (path.stat().st_size, path.stem.rpartition("-")[2])
+            else:
+                content = path.read_bytes()
+                found[name] = (len(content), digest(content))
         except FileNotFoundError:  # not made yet, or cleared since
             continue
-        found[path.relative_to(store).as_posix()] = (len(content), digest(content))
-    for path in sorted((store / "shards").glob("[!.]*.nc")):
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            continue
-        found[path.relative_to(store).as_posix()] = (size, path.stem.rpartition("-")[2])
     return found
 
 

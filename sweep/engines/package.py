@@ -69,10 +69,17 @@ def spec_package(spec: Path) -> bytes:
     Raises
     ------
     ValueError
-        A file that it names lies elsewhere, or together they are more than a dashboard takes.
+        A file that it names lies elsewhere, or has a name that the upload needs for a file of its own, or
+        together they are more than a dashboard takes.
     """
     text = spec.read_text(encoding="utf-8")
     files = {path: Path(path).read_bytes() for path in sorted(set(named_files(tomllib.loads(text))))}
+    own = {**job_files(), SPEC_FILE: text.encode()}
+    if taken := sorted(files.keys() & own.keys()):
+        raise ValueError(
+            f"files named in the spec must not be called {', '.join(sorted(own))}, got {taken[0]!r}: "
+            "rename it, for a file of this name is sent along as well"
+        )
     size = sum(len(content) for content in files.values())
     if size > UPLOAD_LIMIT:
         largest = max(files, key=lambda path: len(files[path]))
@@ -80,7 +87,7 @@ def spec_package(spec: Path) -> bytes:
             f"files named in {spec} must have at most {UPLOAD_LIMIT / 2**20:.0f} MiB together, got "
             f"{size / 2**20:.0f} MiB, the largest {largest}: leave out numbers, or save them as .npy"
         )
-    return _zip({**files, **job_files(), SPEC_FILE: text.encode()})
+    return _zip({**files, **own})
 
 
 def job_files() -> dict[str, bytes]:

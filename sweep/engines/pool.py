@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ QUEUE_BEHIND = 5.0
 WATCH = 1.0
 #: Workers in a row that may end before they are ready.
 FAILED_STARTS = 3
+#: Seconds without hiring after more of them, while other workers live.
+REST = 60.0
 
 
 class Worker:
@@ -66,7 +69,8 @@ W = TypeVar("W", bound=Worker)
 class Event(Generic[W]):
     """News of a worker: an outcome; or, without one, its death if `death` says how, else that it is ready.
 
-    A death is blamed on the first task if that was `executing`; if `unsure`, it may have been any of them.
+    A death is blamed on the first task if that was `executing`; if `unsure`, it may have been any of them or
+    none. `lost` says that the worker's machine is gone or out of reach, which tells nothing of the worker.
     """
 
     worker: W
@@ -75,18 +79,24 @@ class Event(Generic[W]):
     details: str = ""
     executing: bool = False
     unsure: bool = False
+    lost: bool = False
 
 
 class PoolEngine(Engine, Generic[W]):
-    """An engine with workers: each is kept busy, and a death is blamed on the executing task alone."""
+    """An engine with workers: each is kept busy, and a death is blamed on the executing task alone.
+
+    After `FAILED_STARTS` failed starts in a row the workers that live go on, and another start is tried every
+    `REST` seconds; the engine fails when no worker is left. Starts on a machine that is lost do not count.
+    """
 
     def __init__(self, workers: int) -> None:
         occupy_standard_streams()
         self.workers = workers
         self._crew: list[W] = []
         self._backlog: deque[Task] = deque()  # taken from the source, not yet (or no longer) at a worker
-        self._suspects: set[str] = set()  # names of tasks at a worker that died of one of them; they go alone
-        self._failed_starts = 0
+        self._suspects: set[str] = set()  # names of tasks that may have ended a worker; they go alone
+        self._failed_starts = 0  # in a row
+        self._rests_until = 0.0
         self._runs = 0
 
     @abstractmethod
@@ -148,6 +158,13 @@ class PoolEngine(Engine, Generic[W]):
     def _starting(self) -> int:
         return sum(not worker.ready for worker in self._crew)
 
+    def _hiring(self) -> bool:
+        """Whether the crew may get another worker; after failed starts one is tried at a time."""
+        rests = self._starting() > 0 or time.monotonic() < self._rests_until
+        if self._crew and rests and self._failed_starts >= FAILED_STARTS:
+            return False
+        return len(self._crew) < self.workers
+
     def _queues(self) -> list[W]:
         """Return the workers at which a task may wait for the one that executes."""
         single = [worker for worker in self._crew if worker.ready and len(worker.tasks) == 1]
@@ -156,9 +173,7 @@ class PoolEngine(Engine, Generic[W]):
     def _assign(self, source: Source) -> None:
         """Give tasks to workers until no worker has room or nothing is ready."""
         held: deque[Task] = deque()
-        while (
-            self._idle() or self._queues() or self._starting() > len(held) or len(self._crew) < self.workers
-        ):
+        while self._idle() or self._queues() or self._starting() > len(held) or self._hiring():
             task = self._backlog.popleft() if self._backlog else source.next_task()
             if task is None:
                 break
@@ -192,7 +207,7 @@ class PoolEngine(Engine, Generic[W]):
 
     def _expects(self, count: int) -> bool:
         """Whether so many workers are about to start, after hiring where the crew is not full."""
-        while self._starting() < count and len(self._crew) < self.workers:
+        while self._starting() < count and self._hiring():
             self._crew.append(self._hire())
         return self._starting() >= count
 
@@ -206,16 +221,20 @@ class PoolEngine(Engine, Generic[W]):
             worker.ready = True
             self._failed_starts = 0
         else:
-            if event.executing:
+            if worker.ready:
+                self._failed_starts = 0
+            elif not event.lost:
+                self._failed_starts += 1
+                self._rests_until = time.monotonic() + REST
+            # A suspect goes alone: with it, a second worker has died of it.
+            if event.executing or (event.unsure and worker.tasks[0].name in self._suspects):
                 task = worker.tasks.popleft()
                 error = f"worker died ({event.death}) while running {task.name}"
                 yield Outcome(task=task, lost=True, error=error, details=event.details, worker=worker.label)
             elif event.unsure:
                 self._suspects.update(task.name for task in worker.tasks)
-            elif not worker.ready:
-                self._failed_starts += 1
             self._dismiss(worker)
-            if self._failed_starts >= FAILED_STARTS:
+            if self._failed_starts >= FAILED_STARTS and not self._crew and not event.lost:
                 raise EngineError(
                     f"{self._failed_starts} workers in a row ended before they were ready ({event.death}); "
                     f"see their messages on standard error, or try engine 'serial'"

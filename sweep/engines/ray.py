@@ -56,6 +56,9 @@ def executor() -> type:
 
             return ray.get_runtime_context().get_node_id(), f"{os.uname().nodename}:{os.getpid()}"
 
+        def begin(self) -> None:
+            """Answer that the next call is about to be executed."""
+
         def execute(self, task: Task, size: int, *shared: Arrays) -> tuple[Arrays | None, str, str, float]:
             """Run a task on what it needs, in the order of `task.needs`, within so many bytes."""
             from sweep.engines.node import allowance
@@ -83,12 +86,13 @@ class RayWorker(Worker):
         }
         actor: Any = ray.remote(**options)(executor())
         self._actor = actor.remote(strange, call)
-        #: Awaited answers in the order of the calls: the greeting, then one a task.
+        #: Awaited answers in the order of the calls: the greeting, then two a task.
         self.answers: list[Reference] = [self._actor.greet.remote()]
+        self.executing = False  # it has told that it begins its first task
 
     def execute(self, task: Task, size: int, shared: Sequence[Reference]) -> None:
         """Call for a task within so many bytes; calls are executed one after the other."""
-        self.answers.append(self._actor.execute.remote(task, size, *shared))
+        self.answers += [self._actor.begin.remote(), self._actor.execute.remote(task, size, *shared)]
 
     def kill(self) -> None:
         """End the actor's process at once."""
@@ -191,6 +195,7 @@ class RayEngine(PoolEngine[RayWorker]):
             resolve(function)(*arguments)
         else:
             self._call = (function, arguments)
+        self._news = time.monotonic()
 
     def _hire(self) -> RayWorker:
         return RayWorker(self._environment, self._strange, self._call)
@@ -230,51 +235,58 @@ class RayEngine(PoolEngine[RayWorker]):
         answered, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0.0)
         if not answered:
             answered, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds)
-        if any(worker.ready for worker in self._crew) or answered:
+        if any(worker.ready for worker in self._crew):
             self._news = time.monotonic()
-        elif time.monotonic() - self._news > PATIENCE:
+        elif not answered and time.monotonic() - self._news > PATIENCE:
             raise EngineError(
                 f"no actor has started within {PATIENCE:.0f} s: each needs a free CPU of the cluster; "
                 "see what is taken with `ray status`"
             )
-        return [self._answer(waiting[reference]) for reference in answered]
+        events = [self._answer(waiting[reference]) for reference in answered]
+        return [event for event in events if event is not None]
 
-    def _answer(self, worker: RayWorker) -> Event[RayWorker]:
-        """Return the news in a worker's oldest answer."""
+    def _answer(self, worker: RayWorker) -> Event[RayWorker] | None:
+        """Return the news in a worker's oldest answer; None if that is but the beginning of a task."""
         import ray
 
         try:
             content = ray.get(worker.answers[0])
         except ray.exceptions.ActorDiedError as error:
             self._survey()  # with its node gone a task is innocent
-            lost = error.preempted or "node has died" in str(error) or worker.host not in self._memory
-            # A result finished just before a death is lost with it: of two tasks either was executing.
-            return Event(
-                worker,
-                death=_reason(str(error)),
-                details=str(error),
-                executing=not lost and len(worker.tasks) == 1,
-                unsure=not lost and len(worker.tasks) > 1,
-            )
+            gone = worker.ready and worker.host not in self._memory
+            lost = error.preempted or "node has died" in str(error) or gone
+            return _death(worker, _reason(str(error)), str(error), lost=lost)
         except ray.exceptions.OutOfMemoryError as error:  # Ray ended it for the node's sake
-            alone = len(worker.tasks) == 1
-            return Event(worker, death="out of memory", details=str(error), executing=alone, unsure=not alone)
+            return _death(worker, "out of memory", str(error))
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
                 return Event(worker, death=str(error.cause), details=str(error))
             text = f"{type(error.cause).__name__}: {error.cause} (the task's result cannot be sent)"
             content = None, text, str(error), 0.0
-        except ray.exceptions.RayError as error:  # the actor or its node is out of reach
-            return Event(worker, death=_reason(str(error)), details=str(error))
+        except ray.exceptions.RayError as error:  # out of reach, or without an environment
+            lost = isinstance(error, (ray.exceptions.ActorUnavailableError, ray.exceptions.NodeDiedError))
+            return Event(worker, death=_reason(str(error)), details=str(error), lost=lost)
         del worker.answers[0]
-        if worker.ready:
-            return Event(worker, worker.outcome(*content))
-        worker.host, worker.label = content
-        return Event(worker)
+        if not worker.ready:
+            worker.host, worker.label = content
+            return Event(worker)
+        worker.executing = content is None
+        return None if content is None else Event(worker, worker.outcome(*content))
 
     def _end(self, workers: Sequence[RayWorker]) -> None:
         for worker in workers:
             worker.kill()
+
+
+def _death(worker: RayWorker, reason: str, details: str, *, lost: bool = False) -> Event[RayWorker]:
+    """Return the news of a death, for which tasks have to answer unless the machine is lost.
+
+    What an actor tells just before its death is lost with it. So either of two tasks was executing, and one
+    that has not told that it begins may have begun.
+    """
+    executing = not lost and worker.executing and len(worker.tasks) == 1
+    unsure = not lost and not executing and bool(worker.tasks)
+    return Event(worker, death=reason, details=details, executing=executing, unsure=unsure, lost=lost)
 
 
 def _join(address: str) -> None:

@@ -24,7 +24,7 @@ from pydantic import (
 from sweep.arrivals import as_arrivals
 from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
 from sweep.laws import parse_law
-from sweep.routing import as_rule
+from sweep.routing import as_rule, has_limit
 from sweep.schema import stored_variables
 
 #: Levels that are stored unless the spec says how many.
@@ -149,6 +149,15 @@ class RoutedTable(RunTable):
         description="how networks of exponential service are simulated: server by server, "
         "or lumped to their level counts",
     )
+
+    @model_validator(mode="after")
+    def _no_accuracy_without_a_limit(self) -> RoutedTable:
+        if self.tolerance != TOLERANCE and not has_limit(self.routing):
+            raise ValueError(
+                f'tolerance must be left out with routing = "{self.routing}", which has no limit to solve, '
+                f"got {self.tolerance:g}"
+            )
+        return self
 
 
 class Solvable(Protocol):

@@ -19,6 +19,7 @@ from sweep.network.replica import check_method
 from sweep.routing import has_limit
 from sweep.studies.base import (
     LEAST_TIME,
+    TOLERANCE,
     Arrivals,
     Case,
     Fraction,
@@ -46,6 +47,9 @@ class Run(RoutedTable):
     batches: Annotated[int, whole("batches", most=10**5)] = Field(
         description="equal parts of the rest that are averaged over one by one"
     )
+    tolerance: Number = Field(
+        default=TOLERANCE, description="to be left out: invariant states are as accurate as they can be"
+    )
     arrivals: Arrivals = Field(default="exponential", description="law of the gaps between arrivals")
     initial: Start | None = Field(
         default=None,
@@ -71,6 +75,15 @@ class Run(RoutedTable):
             raise ValueError(
                 f"batches must be fewer in a time of {self.horizon - self.warmup:g} after {self.warmup:g}, "
                 f"got {self.batches}: their ends are the same numbers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_accuracy_is_asked(self) -> Run:
+        if self.tolerance != TOLERANCE:
+            raise ValueError(
+                f"tolerance must be left out in equilibrium, got {self.tolerance:g}: invariant states are "
+                "always solved as accurately as they can be"
             )
         return self
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field, Strict, field_validator
+from pydantic import AfterValidator, Field, Strict, field_validator, model_validator
 
 from sweep.arrivals import Profile, as_arrivals
 from sweep.cell import Cell, canonical
@@ -100,6 +100,15 @@ class Run(TimedRun):
             return None if positions is None else tuple(check_positions(positions).tolist())
         except ValueError as error:
             raise ValueError(str(error).replace("x must", "positions must", 1)) from None
+
+    @model_validator(mode="after")
+    def _tagged_lengths_are_paths(self) -> Run:
+        if self.keep == "errors" and self.tagged not in (0, _TAGGED):
+            raise ValueError(
+                f'tagged must be 0 or left out with keep = "errors", which stores no lengths, '
+                f"got {self.tagged}"
+            )
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from sweep.arguments import shown
 from sweep.arrivals import as_arrivals
 from sweep.cell import Cell, check_count
 from sweep.costs import distance_seconds, path_bytes, path_seconds
@@ -132,9 +133,22 @@ class Run(TimedRun, RoutedTable):
 
     @field_validator("ages", mode="after")
     @classmethod
-    def _ages_increase(cls, ages: Any) -> Any:
+    def _ages_increase(cls, ages: Any, info: ValidationInfo) -> Any:
         check_ages(ages, np.empty(0))
+        if ages is not None and info.data.get("snapshots") == ():
+            raise ValueError(
+                f"ages must come with snapshots, at whose times they are looked at, got {shown(ages)} alone"
+            )
         return ages
+
+    @model_validator(mode="after")
+    def _errors_need_a_limit(self) -> Run:
+        if self.keep == "errors" and not has_limit(self.routing):
+            raise ValueError(
+                f'keep must be "paths" with routing = "{self.routing}", which has no limit to be at a '
+                'distance from, got "errors": leave keep out'
+            )
+        return self
 
 
 class TransientSpec(SweepSpec):

@@ -160,6 +160,63 @@ def test_limit_of_a_controlled_mean_is_covered() -> None:
     assert all(plain)  # without the control the standard error is .1
 
 
+def normal(rng: np.random.Generator, shape: tuple[int, int]) -> FLOATS:
+    """Replicas of mean 0 and variance 1."""
+    return rng.standard_normal(shape)
+
+
+def skewed(rng: np.random.Generator, shape: tuple[int, int]) -> FLOATS:
+    """Replicas of mean 0, variance 1, skewness .5 and excess kurtosis .375."""
+    noise: FLOATS = rng.standard_gamma(16.0, shape) / 4 - 4
+    return noise
+
+
+@pytest.mark.parametrize("replicas", [8, 32, 128])
+@pytest.mark.parametrize("law", [normal, skewed])
+def test_limit_of_a_variance_is_unbiased_and_covered_with_few_replicas(
+    law: Callable[[np.random.Generator, tuple[int, int]], FLOATS], replicas: int
+) -> None:
+    # One number a replica, N Var = 2 + 60/N.
+    rng = np.random.default_rng(8)
+    values, hits, twin_values, twin_hits = [], [], [], []
+    for _ in range(DRAWS):
+        found, own = {}, {}
+        for N in (100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0):
+            one = stationary_variance(math.sqrt(2 + 60 / N) * law(rng, (replicas, 1)))
+            found[N] = one
+            own[N] = Estimate(value=one.value, variance=one.variance, freedom=one.freedom, n=one.n)
+        fit, twin = extrapolate(found), extrapolate(own)
+        assert fit is not None
+        assert twin is not None
+        values.append(fit.value)
+        hits.append(fit.value_lo <= 2 <= fit.value_hi)
+        twin_values.append(twin.value)
+        twin_hits.append(twin.value_lo <= 2 <= twin.value_hi)
+    assert COVERAGE[0] <= frequency(hits) <= COVERAGE[1]
+    # Three standard deviations of the mean of 500 draws are .13 of one of theirs.
+    assert abs(np.mean(values) - 2) <= 0.15 * np.std(values)
+    # Twin: weights by the error that is seen, which is small where the variance is.
+    assert frequency(twin_hits) < COVERAGE[0]
+    assert np.mean(values) - np.mean(twin_values) > 0.2 * np.std(values)
+
+
+def test_limit_of_a_variance_is_covered_where_relative_errors_differ() -> None:
+    # Counts of rare events, Poisson of mean N/300: excess kurtosis 300/N.
+    rng = np.random.default_rng(9)
+    hits, twins = [], []
+    for _ in range(DRAWS):
+        found = {
+            N: stationary_variance(rng.poisson(N / 300, (32, 20)) / math.sqrt(N))
+            for N in (32.0, 64.0, 128.0, 512.0, 2048.0)
+        }
+        fit = extrapolate(found)
+        assert fit is not None
+        hits.append(fit.value_lo <= 1 / 300 <= fit.value_hi)
+        twins.append(fit.value_lo <= 1.25 / 300 <= fit.value_hi)
+    assert COVERAGE[0] <= frequency(hits) <= COVERAGE[1]
+    assert frequency(twins) < 0.05
+
+
 def test_limit_of_a_variance_is_covered_though_batches_are_correlated() -> None:
     # AR(1) of correlation .8 between batches and variance 2 + 6/N.
     rng = np.random.default_rng(6)
