@@ -235,10 +235,10 @@ def test_absent_variables_are_named(group: str, name: str) -> None:
 def test_absent_groups_and_too_few_replicas_are_named() -> None:
     with pytest.raises(ValueError, match="tree must have the group equilibrium, got the groups invariant"):
         clt_constants(xr.DataTree.from_dict({"invariant": queues()["invariant"].to_dataset()}))
-    text = "tree must hold 3 replicas or more at each of 2 or more N in equilibrium, got fewer: add"
-    with pytest.raises(ValueError, match=text):
+    text = "tree must hold 3 replicas or more at each of 2 or more N in equilibrium, got fewer: "
+    with pytest.raises(ValueError, match=text + r"raise replicas in \[run\] to 3 or more"):
         clt_constants(queues(replicas=2))
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(ValueError, match=text + "add larger N to the spec"):
         clt_constants(queues(N=(20,)))
 
 
