@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analysis.chaos import ChaosFit, chaos_table, fit_chaos
 from analysis.command import drawn, run_command, store_parser
-from analysis.command_tables import NONE, law, probability, rows_table
+from analysis.command_tables import NONE, law, probability, rows_table, with_error
 from analysis.evidence import LEAST_N
 from analysis.norms import NORMS
 from analysis.rows import name_of
@@ -71,7 +71,7 @@ def _numbers(row: ChaosFit) -> tuple[str, ...]:
     """Text of the fitted numbers, plain minus signs so that they can be copied."""
     exponent = NONE if math.isnan(row.exponent) else f"{row.exponent:.3f}"
     interval = NONE if math.isnan(row.exponent) else f"{row.exponent_lo:.3f} {row.exponent_hi:.3f}"
-    first = NONE if math.isnan(row.first) else f"{row.first:.3g}±{row.first_stderr:.1g}"
+    first = with_error(row.first, row.first_stderr, sign="±")
     return exponent, interval, probability(row.p_value), first, probability(row.p_zero), str(row.n)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
 from importlib import resources
@@ -10,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from sweep.arguments import suggestion
 
 #: Specs to start from, by name, with what each asks.
 EXAMPLES = {
@@ -37,9 +38,9 @@ def example(name: str) -> str:
         There is no example of that name.
     """
     if name not in EXAMPLES:
-        close = difflib.get_close_matches(name.lower(), EXAMPLES, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        raise ValueError(f"NAME must be one of {', '.join(EXAMPLES)}, got {name!r}{hint}")
+        raise ValueError(
+            f"NAME must be one of {', '.join(EXAMPLES)}, got {name!r}{suggestion(name, EXAMPLES)}"
+        )
     return resources.files("sweep").joinpath("examples", f"{name}.toml").read_text(encoding="utf-8")
 
 
