@@ -14,8 +14,8 @@ Floats = NDArray[np.float64]
 LEAST_LEVELS = {"double_exponential": 5, "geometric": 9, "power": 24}
 #: S_{ℓ+1}/S_ℓ must fall below this for a tail to count as double exponential: time scales of levels apart.
 SEPARATED = 0.1
-#: Bounds of the index κ: for a geometric tail of |κ| in the deeper half of the levels, and for a power law of
-#: the uncertainty of its limit, with the distance from −1 that always passes.
+#: Bounds: of |κ| in the deeper half of the levels for a geometric tail, and for a power law of the
+#: uncertainty of the limit of `Sequences.bend`, with the distance from 0 that always passes.
 NEAR_GEOMETRIC, SHARP_POWER, NEAR_POWER = 0.05, 0.05, 0.01
 #: |κ| must shrink by this factor over the deeper half for a geometric tail.
 SHRINKS = 0.5
@@ -58,6 +58,10 @@ class Sequences:
         1/(1/Δ_{ℓ+1} − 1/Δ_ℓ) → γ, shape (L − 2,): exact for Δ_ℓ = γ/(ℓ + a), whatever the shift a.
     index
         κ_ℓ = d log Δ/d log ℓ, shape (L − 2,): → −1 for a power law, 0 for a geometric tail, or ~ ℓ log r.
+    bend
+        q_ℓ = y y''/y'² for y = 1/Δ, shape (L − 3,): how fast γ falls with log(ℓ + a). It is 0 for
+        Δ_ℓ = γ/(ℓ + a), whatever the shift a, and 1 − 1/s for y ~ ℓ^s. It tends to 1 for a double
+        exponential, and has no limit for a geometric tail.
     """
 
     steps: Floats
@@ -65,6 +69,7 @@ class Sequences:
     ratio: Floats
     power: Floats
     index: Floats
+    bend: Floats
 
     @classmethod
     def of(cls, log_S: Floats) -> Sequences:
@@ -73,14 +78,17 @@ class Sequences:
         middle = np.arange(1.0, steps.size + 1.0) + 0.5
         growth = steps[1:] / steps[:-1]
         rise = np.diff(1.0 / steps)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             power = 1.0 / rise
+            slope = (rise[1:] + rise[:-1]) / 2.0
+            bend = np.diff(rise) / slope / (steps[1:-1] * slope)
         return cls(
             steps=steps,
             growth=growth,
             ratio=np.exp(-steps),
             power=power,
             index=np.log(growth) / np.diff(np.log(middle)),
+            bend=bend,
         )
 
 
@@ -97,11 +105,12 @@ def candidates(log_S: Floats, *, d: int = 2, fraction: float = 1.0) -> tuple[Can
 
     Notes
     -----
-    A limit is Aitken's from three terms: successive ones for r and ρ, those at L/4, L/2 and L for γ and κ,
+    A limit is Aitken's from three terms: successive ones for r and ρ, those at L/4, L/2 and L for γ and q,
     since their errors fall like a power of 1/ℓ. Its uncertainty covers what is still to come below level L.
-    It is the largest of what the extrapolation adds, of the drift over the deeper half of the levels, and
-    for γ and κ of half the distance to the limit from L/8, L/4 and L/2. Terms that the levels seen need not
-    show are bounded by theory and covered as well:
+    For r and ρ it is the larger of what the extrapolation adds and of the drift over the deeper half of the
+    levels. For γ and q it is the sum of these, with twice the last step where steps turn, or half the
+    distance to the limit from L/8, L/4 and L/2 if larger. The largest second difference comes on top, since
+    it shows noise. Terms that the levels seen need not show are bounded by theory and covered as well:
 
     - power: terms in S itself may hide behind a local exponent that hardly moves, see `_crowding`;
     - double exponential: scales that overlap leave Δ_{ℓ+1} = r Δ_ℓ + O(r − 1), so that r errs by (r − 1)/Δ_L
@@ -111,8 +120,8 @@ def candidates(log_S: Floats, *, d: int = 2, fraction: float = 1.0) -> tuple[Can
 
     - double exponential: S_L/S_{L−1} ≤ 0.1, and r exceeds 1 by more than its uncertainty;
     - geometric: |κ| ≤ 0.05 over the deeper half of the levels, and halved over it;
-    - power: κ and γ are uncertain by at most 0.05 and 5 %, κ's limit is −1 within that (or 0.01), and at L
-      κ is no farther from −1 than at L/2 (or 0.01).
+    - power: q and γ are uncertain by at most 0.05 and 5 %, q's limit is 0 within half of that (or 0.01), and
+      at L q is no farther from 0 than at L/2 (or 0.01).
 
     Examples
     --------
@@ -164,7 +173,7 @@ def _double_exponential(found: Sequences) -> Candidate:
 def _geometric(found: Sequences) -> Candidate:
     ratio, index = found.ratio, np.abs(found.index)
     rate, error = aitken(*ratio[-3:].tolist())
-    half = index[(index.size - 1) // 2 :]
+    half = _deeper(index)
     error = max(error, _drift(ratio), ROUNDING * rate)
     most, last = float(half.max()), float(half[-1])
     shrunk = SHRINKS - last / most if most > ROUNDING else SHRINKS
@@ -174,12 +183,12 @@ def _geometric(found: Sequences) -> Candidate:
 
 def _power(found: Sequences, log_S: float, d: int, fraction: float) -> Candidate:
     rate, error = _over_scales(found.power)
-    index, doubt = _over_scales(found.index)
+    bend, doubt = _over_scales(found.bend)
     error = max(error, (_crowding(abs(rate), log_S, d, fraction) + ROUNDING) * abs(rate))
-    half, last = (abs(float(found.index[at]) + 1.0) for at in (found.index.size // 2 - 1, -1))
+    half, last = (abs(float(found.bend[at])) for at in (found.bend.size // 2 - 1, -1))
     slack = min(
         1.0 - doubt / SHARP_POWER,
-        (max(doubt, NEAR_POWER) - abs(index + 1.0)) / SHARP_POWER,
+        (max(doubt / 2.0, NEAR_POWER) - abs(bend)) / SHARP_POWER,
         (max(half, NEAR_POWER) - last) / SHARP_POWER,
         1.0 - error / max(SHARP_POWER * abs(rate), ROUNDING),
     )
@@ -202,17 +211,25 @@ def _crowding(gamma: float, log_S: float, d: int, fraction: float) -> float:
     return math.exp(log_S) + choices * gamma * d * fraction / max(1.0 - fraction, ROUNDING)
 
 
+def _deeper(sequence: Floats) -> Floats:
+    return sequence[(sequence.size - 1) // 2 :]
+
+
 def _drift(sequence: Floats) -> float:
     """Range of a sequence over its deeper half."""
-    return float(np.ptp(sequence[(sequence.size - 1) // 2 :]))
+    return float(np.ptp(_deeper(sequence)))
 
 
 def _over_scales(sequence: Floats) -> tuple[float, float]:
-    """Limit and uncertainty of a sequence whose error falls like a power of 1/ℓ: terms at L/8 … L."""
-    size = sequence.size
-    terms = [float(sequence[max(size // share, 1) - 1]) for share in (8, 4, 2, 1)]
-    if not all(map(math.isfinite, terms)):
-        return terms[-1], math.inf
+    """Limit and uncertainty of a sequence whose error falls like a power of 1/ℓ; 0 ± ∞ if not finite."""
+    size, deeper = sequence.size, _deeper(sequence)
+    scales = size / np.array([8.0, 4.0, 2.0, 1.0])
+    terms = np.interp(scales, np.arange(1.0, size + 1.0), sequence).tolist()
+    if not np.isfinite([*terms, *deeper]).all():
+        return 0.0, math.inf
     (limit, error), (before, _) = aitken(*terms[1:]), aitken(*terms[:3])
-    _, earlier, last = np.abs(np.diff(terms)).tolist()
-    return limit, max(error, last, earlier / 2.0, abs(limit - before) / 2.0)
+    _, earlier, last = np.diff(terms).tolist()
+    if earlier * last < 0.0:  # the limit may lie beyond the turn, not between the terms
+        error += 2.0 * abs(last)
+    rough = float(np.abs(np.diff(deeper, 2)).max(initial=0.0))
+    return limit, max(error + _drift(sequence), abs(earlier) / 2.0, abs(limit - before) / 2.0) + rough

@@ -253,7 +253,8 @@ def _beyond(log_S: Floats, needed: int) -> str:
     steps = -np.diff(log_S)
     slow = float(log_S[-1] - steps[-1] * depth * math.log(needed / depth))
     growth = max(float(steps[-1] / steps[-2]), 1.0)
-    fast = float(log_S[-1] - steps[-1] * sum(growth**j for j in range(1, needed - depth + 1)))
+    with np.errstate(over="ignore"):
+        fast = float(log_S[-1] - steps[-1] * np.sum(growth ** np.arange(1.0, needed - depth + 1.0)))
     last, slow_S, fast_S = map(power_of_e, (float(log_S[-1]), slow, fast))
     return (
         f" (S = {last}): look as deep as level {needed}, where S is {slow_S} if it goes on as a power law, "
@@ -273,7 +274,7 @@ def in_levels(depth: int) -> str:
 
 
 def power_of_e(log_value: float) -> str:
-    """Two digits of e^x, whatever its size.
+    """Two digits of e^x, whatever its size; 0 for x = −∞.
 
     Examples
     --------
@@ -282,6 +283,8 @@ def power_of_e(log_value: float) -> str:
     """
     if log_value > -600.0:
         return f"{math.exp(log_value):.2g}"
+    if log_value == -math.inf:
+        return "0"
     exponent = math.floor(log_value / math.log(10.0))
     return f"{10.0 ** (log_value / math.log(10.0) - exponent):.1f}e{exponent}"
 

@@ -97,6 +97,8 @@ def test_no_depth_gives_a_wrong_verdict(state: tuple[int, str, float, int, str])
             0.5,
         ),  # constant to rounding: an infinite power
         (3, "gamma(shape=0.5)", 0.5, 150, 0.9),
+        (5, "lomax(beta=3)", 0.5, 180, 0.7),  # 2.100, 1.9999, 1.9978, 1.9991: the limit 2 is beyond the turn
+        (4, "pareto(beta=2.2)", 0.4, 90, 0.45),
     ],
     ids=str,
 )
@@ -107,6 +109,24 @@ def test_no_interval_on_shallow_levels_misses_theory(state: tuple[int, str, floa
     for depth in range(5, levels + 1):
         row = judge(Tail(log_S=tail[:depth], left_out=np.empty((0, depth))), prediction, fraction, d)
         assert row["agreement"] in ("agrees", "undecided"), (depth, row["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("law", "lam", "gamma", "first"),
+    [
+        ("lomax(beta=1.5)", 0.5, 1.0, 40),
+        ("lomax(beta=1.5)", 0.7, 1.0, 60),
+        ("lomax(beta=1.5)", 0.9, 1.0, 105),
+        ("lomax(beta=1.75)", 0.7, 3.0, 75),
+        ("lomax(beta=1.75)", 0.9, 3.0, 80),
+    ],
+)
+def test_power_laws_are_told_early_and_from_then_on(law: str, lam: float, gamma: float, first: int) -> None:
+    log_S, prediction = log_tail(2, law, 1.0, 300, lam), predict_tail(d=2, lam=lam, G=law)
+    for depth in range(first, 301):
+        row = judge(Tail(log_S=log_S[:depth], left_out=np.empty((0, depth))), prediction)
+        assert (row["regime"], row["agreement"]) == ("power", "agrees"), (depth, row["verdict"])
+        assert row["rate"] == pytest.approx(gamma, rel=0.015)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +174,11 @@ def test_a_shallow_state_says_how_deep_to_look() -> None:
     assert str(fit).startswith("inconclusive on 4 levels (S = 0.0047): look as deep as")
     # log S_8 = 255 log λ: the steps double, which the sentence extrapolates.
     assert f"{LAM**255:.2g} if its steps go on growing" in fit.verdict
+
+
+def test_steps_that_explode_are_extrapolated_to_nothing() -> None:
+    log_S = np.append(-1e-6 * np.arange(1.0, 101.0), -1.0)
+    assert "0 if its steps go on growing as the last" in fit_of(log_S).verdict
 
 
 def test_a_single_level_says_only_how_many_are_needed() -> None:
