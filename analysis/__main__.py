@@ -38,7 +38,8 @@ def _answer(options: argparse.Namespace) -> Iterator[Part]:
     values = _select(replicas_of(tree, options.quantity), options)
     fits = fit_replicas(values, options.statistic, model=options.model, sizes=options.sizes)
     if options.model == "power":
-        yield table(list(rate_table(fits)), options.quantity, options.statistic)
+        stored = [row.replicas.item() for row in stored_rows(fits)]
+        yield table(list(rate_table(fits)), options.quantity, options.statistic, stored)
     else:
         yield two_term_table(fits)
     from analysis.figures import replicas_figure
@@ -64,8 +65,8 @@ def _select(values: xr.DataArray, options: argparse.Namespace) -> xr.DataArray:
     return values
 
 
-def table(rows: Sequence[RateFit], quantity: str, statistic: str) -> Table:
-    """Lay the rows out for 80 columns.
+def table(rows: Sequence[RateFit], quantity: str, statistic: str, stored: Sequence[int] = ()) -> Table:
+    """Lay the rows out for 80 columns; `stored` counts the replicas of each, shown where none were used.
 
     Examples
     --------
@@ -77,8 +78,8 @@ def table(rows: Sequence[RateFit], quantity: str, statistic: str) -> Table:
     """
     headers = ("exponent", "s.e.", f"{_PERCENT} interval", "constant", "p", "n")
     layout = rows_table(f"{statistic} of {quantity} = constant · N^exponent", headers, law_width=16)
-    for row in rows:
-        layout.add_row(str(row.d), f"{row.lam:g}", law(row.G, _LONGEST_LAW), *_numbers(row))
+    for row, replicas in zip(rows, stored or [0] * len(rows), strict=True):
+        layout.add_row(str(row.d), f"{row.lam:g}", law(row.G, _LONGEST_LAW), *_numbers(row, replicas))
     return layout
 
 
@@ -105,10 +106,10 @@ def _p_value(value: float) -> str:
     return "<.001" if value < 0.001 else plain(value, 3)
 
 
-def _numbers(row: RateFit) -> tuple[str, ...]:
+def _numbers(row: RateFit, stored: int) -> tuple[str, ...]:
     """Text of the fitted numbers, plain minus signs so that they can be copied."""
     if row.n == 0:
-        return (NONE, NONE, "no fit", NONE, NONE, "0")
+        return (NONE, NONE, "no fit", NONE, NONE, str(stored))
     return (
         f"{row.exponent:.3f}",
         f"{row.exponent_stderr:.4f}",

@@ -143,6 +143,8 @@ def _held(deviation: xr.DataArray) -> str:
     sizes, most = int((counts >= 1).sum(axis=0).max(initial=0)), int(counts.max(initial=0))
     enough = int((counts >= LEAST_REPLICAS).sum(axis=0).max(initial=0))
     if enough >= 2:
+        if not np.nan_to_num(deviation.values).any():
+            return "0 in all of them, as at t = 0: take later times"
         return "equal ones: were they run with different seeds?"
     return f"at most {most} at {sizes} N: {cure_of_few(sizes, LEAST_REPLICAS)}"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.drawing import STYLES, Style, dress, label_sizes, legend_labels, line, markers, name_series
 from analysis.rates import signed
-from analysis.rows import ROW, name_of, rows_of
+from analysis.rows import ROW, name_of, stored_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,7 +25,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
     """Draw |bias| and standard deviation against N on logarithmic axes, one series per (d, lam, G).
 
     A bias within two standard errors of zero is drawn pale, with its error bar cut at the axis; the legend
-    has both exponents ± standard errors, "not seen" for a bias that no N shows.
+    has both exponents ± standard errors, "not seen" for a bias that no N shows, "no fit" for points alone.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
         raise ValueError(
             f"found must have no axes but N, d, lam, G, got {', '.join(extra)}: select one value"
         )
-    rows = [row for row in rows_of(found) if row["n"].item()]
+    rows = [row for row in stored_rows(found) if row["sd"].notnull().any()]
     if len(rows) > len(STYLES):
         raise ValueError(
             f"found must have at most {len(STYLES)} fitted (d, lam, G), got {len(rows)}: select some"
@@ -56,7 +56,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
     for k, (name, title) in enumerate(_TITLES.items()):
         axes = figure.add_subplot(grid[0, k])
         for row, label, style in zip(rows, labels, STYLES, strict=False):
-            name_series(axes, label, style)
+            name_series(axes, label, style, fitted=row["n"].item() > 0)
             _series(axes, row, name, style)
         axes.set(xscale="log", yscale="log")
         label_sizes(axes, found.N.values.tolist())
@@ -92,6 +92,8 @@ def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
 
 
 def _result(row: xr.Dataset) -> str:
+    if not row["n"].item():
+        return "no fit"
     parts = []
     for name in _TITLES:
         exponent, stderr = row[f"{name}_exponent"].item(), row[f"{name}_exponent_stderr"].item()

@@ -65,7 +65,7 @@ class ChaosFit:
     exponent of a single power; `first` and `second` are a and b of a/N + b/N². `p_value` is that of the lack
     of fit of a/N + b/N², `p_zero` that of independence at every N (Fisher), `signal` the smallest norm in
     standard errors. `n` counts replicas, 0 where fewer than two N have enough, `least_n` those of the N with
-    fewest, 0 where fewer than two N have any. NaN: not to be told.
+    fewest, 0 where fewer than two N have any, `replicas` those stored, used or not. NaN: not to be told.
     """
 
     d: int
@@ -86,6 +86,7 @@ class ChaosFit:
     signal: float
     n: int
     least_n: int
+    replicas: int = 0
 
     @property
     def verdict(self) -> str:

@@ -72,6 +72,8 @@ def _numbers(row: ChaosFit) -> tuple[str, ...]:
     exponent = NONE if math.isnan(row.exponent) else f"{row.exponent:.3f}"
     interval = NONE if math.isnan(row.exponent) else f"{row.exponent_lo:.3f} {row.exponent_hi:.3f}"
     first = with_error(row.first, row.first_stderr, sign="±")
+    if not row.n:
+        return exponent, interval, NONE, first, NONE, str(row.replicas)
     return exponent, interval, probability(row.p_value), first, probability(row.p_zero), str(row.n)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.least_squares import Floats
 from analysis.mean_field import mean_field_constants
-from analysis.moments import LEAST_REPLICAS, Estimate, controlled_mean, stationary_variance
+from analysis.moments import LEAST_REPLICAS, ROUNDING, Estimate, controlled_mean, stationary_variance
 from analysis.stores import run_of
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ def exact_constants(d: int, lam: float, levels: int, network: Network) -> dict[s
 def measured_constants(cell: xr.Dataset, limit: xr.Dataset) -> dict[str, Estimate]:
     """Estimate N · bias and N · variance at one place of the grid; what shows no spread is left out.
 
+    Where the mean queue of the limit is infinite X has neither. The bias of a level is left out where most
+    replicas never reach it: errors of so skewed numbers tell nothing.
+
     Parameters
     ----------
     cell
@@ -101,17 +104,18 @@ def measured_constants(cell: xr.Dataset, limit: xr.Dataset) -> dict[str, Estimat
     control = means[:, 0] - lam  # E S_1 = λ in equilibrium, for any service and any N
     if math.isfinite(mean := float(limit["mean_queue"])):
         found["bias_X"] = controlled_mean(N * (np.mean(X, axis=1) - mean), control)
+        found["variance_X"] = _scaled(stationary_variance(X_end), N)
     for level in range(2, levels + 1):
-        shares = N * (means[:, level - 1] - _share(limit, level))
-        found[f"bias_S{level}"] = controlled_mean(shares, control)
-    found["variance_X"] = _scaled(stationary_variance(X_end), N)
+        reached = means[:, level - 1]
+        if np.count_nonzero(reached) >= max(LEAST_REPLICAS, len(reached) / 2):
+            found[f"bias_S{level}"] = controlled_mean(N * (reached - _share(limit, level)), control)
     for level in range(1, levels + 1):
         found[f"sd_S{level}"] = _scaled(stationary_variance(S_end[:, :, level - 1]), N)
     # Rounding alone is no error.
     return {
         name: one
         for name, one in found.items()
-        if math.isfinite(one.value) and one.variance > (1e-12 * one.value) ** 2
+        if math.isfinite(one.value) and one.variance > (ROUNDING * one.value) ** 2
     }
 
 

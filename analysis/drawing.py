@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ POINTS = 72.0  # in an inch
 HANDLE, _HANDLE_ROOM = 3.2, 5.6
 #: Shares of what is kept of a name that is its beginning, in the order in which they are tried.
 _SHARES = (0.5, 0.9, 0.7, 0.3, 0.1)
+#: What is not cut if it can be helped: a word, or a number.
+_WORD = re.compile(r"[+-]?\d[\w.+-]*|\w+")
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
@@ -130,15 +133,35 @@ def short_names(names: Iterable[str], width: float, size: float) -> dict[str, st
 
 
 def _cut(name: str, width: float, size: float, share: float) -> str:
-    """Leave out as little of the middle as it takes; `share` of what is kept is the beginning."""
+    """Leave out as little of the middle as it takes; `share` of what is kept is the beginning.
+
+    Words and numbers stay whole where both ends then fit.
+    """
+
+    def fits(text: str) -> bool:
+        return text_width(_plain(text), size) <= width
+
+    def head(left_out: int) -> int:
+        return round(share * (len(name) - left_out))
 
     def without(left_out: int) -> str:
-        kept = len(name) - left_out
-        head = round(share * kept)
-        return f"{name[:head]} … {name[len(name) - kept + head :]}" if left_out else name
+        start = head(left_out)
+        return f"{name[:start]} … {name[start + left_out :]}" if left_out else name
 
-    fits = bisect_left(range(len(name)), 1, key=lambda n: text_width(without(n), size) <= width)
-    return _plain(without(fits))
+    least = bisect_left(range(len(name)), 1, key=lambda n: fits(without(n)))
+    inside = {k for word in _WORD.finditer(name) for k in range(word.start() + 1, word.end())}
+    edges = [k for k in range(1, len(name)) if k not in inside]
+    if least and edges:
+        start = max((k for k in edges if k <= head(least)), default=edges[0])
+        whole = [
+            f"{name[:start].rstrip()} … {name[end:].lstrip()}"
+            for end in edges
+            if end > start and name[end] not in ",="
+        ]
+        best = bisect_left(range(len(whole)), 1, key=lambda k: fits(whole[k]))
+        if best < len(whole):
+            return _plain(whole[best])
+    return _plain(without(least))
 
 
 def _plain(text: str) -> str:

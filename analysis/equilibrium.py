@@ -16,6 +16,7 @@ from scipy import special
 
 from analysis.equilibrium_bias import LEAST_SHARE
 from analysis.least_squares import Floats
+from analysis.moments import ROUNDING
 from analysis.norms import euclidean, p_of_zero
 from analysis.quantities import group_of
 from analysis.tagged import GRID
@@ -213,7 +214,7 @@ def _controlled(means: Floats, lam: float) -> tuple[Floats, Floats]:
     n, width = means.shape
     control = means[:, 0] - np.mean(means[:, 0])
     square = float(control @ control)
-    if n < 3 or square == 0.0:
+    if n < 3 or square <= n * (ROUNDING * np.mean(means[:, 0])) ** 2:
         return means.mean(axis=0), np.full((width, width), math.nan)
     slope = control @ means / square
     off = float(np.mean(means[:, 0])) - lam

@@ -11,7 +11,9 @@ from scipy import special
 
 from analysis.evidence import CONFIDENCE, LEAST_N, SEEN, SIGNIFICANT
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power, two_sided
+from analysis.large_n import with_least_freedom
 from analysis.least_squares import Floats
+from analysis.moments import ROUNDING
 from analysis.rows import ROW, large_sizes
 from analysis.stores import FEW_SIZES, cure_of_few, run_of
 
@@ -75,9 +77,9 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
 
     Notes
     -----
-    Weighted least squares with Student's intervals, `analysis.least_squares`; levels with S_ℓ ≤ 1e-3 in the
-    limit are not fitted. p-values of several N are
-    combined by Fisher's method, of several levels by Bonferroni's.
+    Weighted least squares with Student's intervals, `analysis.least_squares`, those of `constant` and
+    `remainder` with the fewest degrees of freedom of an N; levels with S_ℓ ≤ 1e-3 in the limit are not
+    fitted. p-values of several N are combined by Fisher's method, of several levels by Bonferroni's.
     """
     import xarray as xr
 
@@ -130,11 +132,12 @@ def has_decreasing_hazard(G: str) -> bool:
 def _fitted(stored: xr.Dataset) -> _Row:
     """Variables of one row, from the N that have replicas."""
     control = stored.attrs["control"]
-    place = stored.isel(N=stored.freedom.values - control >= 1)
+    # A single replica has the freedom of its batches, but no regression on a control.
+    freedom = stored.n.values - 2.0 if control else stored.freedom.values
+    place, n = stored.isel(N=freedom >= 1), freedom[freedom >= 1] + 1.0
     values = np.column_stack([place.scaled.values, place.mean_queue_scaled.values])
     stderr = np.column_stack([place.scaled_stderr.values, place.mean_queue_scaled_stderr.values])
     width, N = values.shape[1], place.N.values.astype(np.float64)
-    n = place.freedom.values - control + 1.0
     row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
     row |= {"constant_exact": _exact(place, width), "n": int(place.n.sum())}
     seen = np.append(place.invariant.values > LEAST_SHARE, True)
@@ -153,8 +156,9 @@ def _fitted(stored: xr.Dataset) -> _Row:
 
 def _start_p(place: xr.Dataset) -> float:
     """p-value of one law from both starts: Fisher over N at each level, Bonferroni over levels."""
-    with np.errstate(invalid="ignore"):  # levels that never differ
-        score = place.start_difference.values / place.start_stderr.values
+    error = place.start_stderr.values  # rounding alone at levels that never differ, which tell nothing
+    differs = error > ROUNDING * np.abs(place.S.values)
+    score = place.start_difference.values / np.where(differs, error, math.nan)
     by_level = np.array([fisher(p) for p in two_sided(score, place.start_freedom.values[:, None]).T])
     tested = by_level[np.isfinite(by_level)]
     return min(float(tested.min()) * tested.size, 1.0) if tested.size else math.nan
@@ -162,7 +166,7 @@ def _start_p(place: xr.Dataset) -> float:
 
 def _extrapolated(N: Floats, scaled: Floats, stderr: Floats, n: Floats) -> dict[str, float]:
     """C of N · difference = C + C₂/N, and the constant term beside 1/N [and 1/N²] of the difference."""
-    fit = fit_inverse_powers(N, scaled, stderr, n, (0, 1))
+    fit = with_least_freedom(fit_inverse_powers(N, scaled, stderr, n, (0, 1)), n - 1.0)
     low, high = fit.interval(CONFIDENCE)
     found = {
         "constant": float(fit.estimate[0]), "constant_stderr": float(fit.stderr[0]),
@@ -170,7 +174,8 @@ def _extrapolated(N: Floats, scaled: Floats, stderr: Floats, n: Floats) -> dict[
         "constant_next": float(fit.estimate[1]), "fit_p": fit.p_value,
     }  # fmt: skip
     if len(N) >= 3:
-        free = fit_inverse_powers(N, scaled / N, stderr / N, n, (0, 1, 2) if len(N) >= 4 else (0, 1))
+        powers = (0, 1, 2) if len(N) >= 4 else (0, 1)
+        free = with_least_freedom(fit_inverse_powers(N, scaled / N, stderr / N, n, powers), n - 1.0)
         remainder, error, freedom = (float(x[0]) for x in (free.estimate, free.stderr, free.freedom))
         found |= {
             "remainder": remainder, "remainder_stderr": error,
@@ -247,7 +252,8 @@ def _nothing(n: NDArray[np.int64], enough: int) -> str:
     if n.size < 2:
         return f"nothing to fit: {FEW_SIZES}: {cure_of_few(n.size, enough)}"
     if n.min() < enough:
-        return f"nothing to fit: {n.min()} replicas at an N are too few: {cure_of_few(n.size, enough)}"
+        few = "1 replica at an N is" if n.min() == 1 else f"{n.min()} replicas at an N are"
+        return f"nothing to fit: {few} too few: {cure_of_few(n.size, enough)}"
     return "nothing to fit: replicas that do not differ tell no error"
 
 

@@ -1,5 +1,7 @@
 """What counts as evidence, in every analysis: confidence, significance, and how far is far."""
 
+from __future__ import annotations
+
 #: Probability that an interval covers.
 CONFIDENCE = 0.95
 #: p-values below this count as evidence: a table has many rows.
@@ -11,3 +13,22 @@ FAR = 4.0
 SEEN = 4.0
 #: Smaller N are left out of expansions in 1/N: their corrections of higher order show.
 LEAST_N = 30
+
+
+def far(freedom: float) -> float:
+    """Return how many estimated standard errors are as unlikely as `FAR` known ones.
+
+    Parameters
+    ----------
+    freedom
+        Degrees of freedom of the standard error.
+
+    Examples
+    --------
+    >>> import math
+    >>> [round(far(freedom), 1) for freedom in (2.0, 30.0, math.inf)]
+    [125.6, 4.6, 4.0]
+    """
+    from scipy import special
+
+    return float(special.stdtrit(freedom, float(special.ndtr(FAR))))

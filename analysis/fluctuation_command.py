@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.command import drawn, run_command
-from analysis.command_tables import NONE, plain, rows_table, score
+from analysis.command_tables import NONE, law, plain, rows_table, score
 from analysis.constants import Network, network_of
 from analysis.fluctuations import ConstantFit, clt_constants, constant_table
+from analysis.rows import stored_rows
 from analysis.stores import opened_for
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ def _answer(options: argparse.Namespace) -> Iterator[Part]:
             fits = clt_constants(tree)
         except ValueError as error:
             raise ValueError(f"{store}: {error}") from error
-        rows = list(constant_table(fits))
-        seen = {row.place for row in rows if row.n}  # cases leave most of a grid empty
-        yield table([row for row in rows if row.place in seen], network_of(tree), store)
+        yield table(fits, network_of(tree), store)
         yield from _figure(fits, options, store)
 
 
@@ -50,24 +49,22 @@ def _figure(fits: xr.Dataset, options: argparse.Namespace, store: str) -> Iterat
         yield from drawn(str(target), lambda: constants_figure(fits))
 
 
-def table(rows: Sequence[ConstantFit], network: Network | None, title: str) -> Table:
-    """Lay the rows out for 80 columns, a line between networks.
-
-    Examples
-    --------
-    >>> table([], None, "store").row_count
-    0
-    """
+def table(fits: xr.Dataset, network: Network | None, title: str) -> Table:
+    """Lay out what `clt_constants` returns, for 80 columns, a line between networks."""
     sampling = f", sampling {network.sampling} replacement" if network is not None else ""
     layout = rows_table(f"{title}: limits for large N{sampling}", (), law_width=11)
     layout.add_column("constant", no_wrap=True)
     for header in ("value", "s.e.", "s.e. %", "exact", "z", "p", "N ≥"):
         layout.add_column(header, justify="right", no_wrap=True)
-    for row in rows:
-        layout.add_row(
-            str(row.d), f"{row.lam:g}", row.G, row.constant, *_numbers(row),
-            end_section=row.constant == rows[-1].constant,
-        )  # fmt: skip
+    for place in stored_rows(fits):
+        heading = [str(place.d.item()), f"{place.lam.item():g}", law(str(place.G.item()), 11)]
+        rows = list(constant_table(place))
+        if not any(row.n for row in rows):
+            layout.add_row(*heading, NONE, "no fit", end_section=True)
+            continue
+        for row in rows:
+            layout.add_row(*heading, row.constant, *_numbers(row), end_section=row is rows[-1])
+            heading = ["", "", ""]
     return layout
 
 

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 METHOD = (
     "C + C2/N by weighted least squares over N, smallest N left out one by one while the lack-of-fit test "
     "rejects at 5 % and 3 or more remain; at each N: bias of time averages with the time average of S_1, "
-    "whose mean is λ, as control variate, t intervals (Kenward–Roger); variance of values at batch ends, "
-    "weighted by relative errors (pooled over N where they agree) times the fitted curve, intervals by the "
-    "cube root; errors from independent replicas alone; √N sd is the root of C of N variance, corrected for "
-    "its bias"
+    "whose mean is λ, as control variate, t intervals (Kenward–Roger, the fewest degrees of freedom of an "
+    "N); variance of values at batch ends, weighted by relative errors (pooled over N where they agree) "
+    "times the fitted curve, intervals by the cube root; errors from independent replicas alone; √N sd is "
+    "the root of C of N variance, corrected for its bias"
 )
 
 _FITTED = {
@@ -46,6 +46,7 @@ _FITTED = {
     "value_stderr": "standard error of the limit",
     "value_lo": f"lower end of the {100 * CONFIDENCE:.0f} % interval of the limit",
     "value_hi": f"upper end of the {100 * CONFIDENCE:.0f} % interval of the limit",
+    "freedom": "degrees of freedom of the standard error",
     "second": "C2 of C + C2/N; for √N sd that of N variance",
     "p_value": "p-value of the lack of fit of C + C2/N at the N used",
     "p_value_all": "p-value of the lack of fit of C + C2/N at all N",
@@ -56,6 +57,7 @@ _FITTED = {
     "z": "(value − exact) / value_stderr",
 }
 _AT_N = {"scaled": "scaled statistic at N", "scaled_stderr": "standard error of the scaled statistic at N"}
+_REPLICAS = {"units": "1", "long_name": "replicas stored, at all N together"}
 _WHOLE = ("n", "dropped")
 
 
@@ -64,7 +66,8 @@ class ConstantFit:
     """The limit of one scaled statistic at one (d, lam, G).
 
     `constant` is bias_X, bias_S2, … (lim N (E − limit)), variance_X (lim N Var) or sd_S1, … (lim √N sd).
-    `exact` and `z` are NaN where no exact limit is known; `n` is 0 where nothing could be fitted.
+    `exact` and `z` are NaN where no exact limit is known; `n` is 0 where nothing could be fitted. `freedom`
+    are the degrees of freedom of the standard error: z follows Student's t with so many.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class ConstantFit:
     n: int
     exact: float
     z: float
+    freedom: float = math.inf
 
     @property
     def place(self) -> tuple[int, float, str]:
@@ -124,16 +128,17 @@ def clt_constants(tree: Source, network: Network | None = None) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Over (d, lam, G, constant): `value`, `value_stderr`, `value_lo`, `value_hi`, `second`, `p_value`,
-        `p_value_all`, `N_min`, `dropped`, `n`, and for exponential service and Poisson arrivals `exact` and
-        `z`; over (N, d, lam, G, constant): `scaled`, `scaled_stderr`, for sd_S the root of N Var. The
-        constants are bias_X and bias_S2, … (N (E − limit)), variance_X (N Var) and sd_S1, … (√N sd), X the
-        jobs per server. What cannot be fitted is NaN with n = 0.
+        Over (d, lam, G, constant): `value`, `value_stderr`, `value_lo`, `value_hi`, `freedom`, `second`,
+        `p_value`, `p_value_all`, `N_min`, `dropped`, `n`, and for exponential service and Poisson arrivals
+        `exact` and `z`; over (N, d, lam, G, constant): `scaled`, `scaled_stderr`, for sd_S the root of N Var;
+        over (d, lam, G): `replicas` stored, used or not. The constants are bias_X and bias_S2, …
+        (N (E − limit)), variance_X (N Var) and sd_S1, … (√N sd), X the jobs per server; those of X need a
+        limit with a finite mean queue. What cannot be fitted is NaN with n = 0.
 
     Raises
     ------
     ValueError
-        Groups or variables that are absent, or nothing that can be fitted.
+        Groups or variables that are absent, or nothing that can be fitted: too few replicas, or equal ones.
     TypeError
         As `analysis.fit_rate`.
 
@@ -161,19 +166,31 @@ def clt_constants(tree: Source, network: Network | None = None) -> xr.Dataset:
     for index in np.ndindex(shape[:-1]):
         here = data.isel(dict(zip(ROW, index, strict=True)))
         rows[index], seen[(slice(None), *index)] = _place(here, limit, names, network)
+    stored = data[NEEDED[0]].notnull().all("batch").sum("replica")
     if not any(row["n"] for row in rows.flat):
-        raise ValueError(
-            f"tree must hold {LEAST_REPLICAS} replicas or more at each of 2 or more N in equilibrium, "
-            f"got fewer: {cure_of_few(data.sizes['N'], LEAST_REPLICAS)}"
-        )
-    return _dataset(data, rows, seen, names)
+        raise ValueError(_nothing_to_fit(stored))
+    return _dataset(data, rows, seen, names).assign(replicas=stored.sum("N").assign_attrs(_REPLICAS))
 
 
 def constant_table(fits: xr.Dataset) -> Iterator[ConstantFit]:
-    """Yield the rows of what `clt_constants` returns, constants fastest."""
+    """Yield the rows of what `clt_constants` returns, or of one network of it, constants fastest."""
     names = [field.name for field in fields(ConstantFit)]
-    for row in rows_of(fits, (*ROW, "constant")):
+    for row in rows_of(fits, [axis for axis in (*ROW, "constant") if axis in fits.dims]):
         yield ConstantFit(**{name: row[name].item() for name in names})
+
+
+def _nothing_to_fit(stored: xr.DataArray) -> str:
+    """Say what the best place lacks, from the replicas over N and the axes of a row."""
+    if int((stored >= LEAST_REPLICAS).sum("N").max()) >= 2:
+        return (
+            "tree must hold replicas that differ at each of 2 or more N in equilibrium, got equal ones: "
+            "replicas that do not differ tell no error; were they run with different seeds?"
+        )
+    sizes = int((stored >= 1).sum("N").max())
+    return (
+        f"tree must hold {LEAST_REPLICAS} replicas or more at each of 2 or more N in equilibrium, got fewer: "
+        f"{cure_of_few(sizes, LEAST_REPLICAS)}"
+    )
 
 
 def _place(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.command import drawn, run_command, store_parser
 from analysis.command_tables import NONE, concise, plain, score, with_error
-from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
+from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances, pairs_left_out
 from analysis.heavy_traffic_data import load_tree
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
 from analysis.heavy_traffic_scales import DISTANCES, DistanceFit, MeanFit, extrapolate_mean, fit_distance
@@ -61,7 +61,7 @@ def _tables(tree: xr.DataTree, quantity: str, t: float | None) -> Iterator[Part]
         "mean of Q/√m": lambda: mean_table(extrapolate_mean(tree, t)),
         "law of one queue": lambda: law_table(queue_laws(tree, t)),
         "one queue at two times": lambda: two_times_table(two_times(tree, None, t)),
-        "covariance of two queues": lambda: chaos_table(pair_covariances(tree, t)),
+        "covariance of two queues": lambda: chaos_table(pair_covariances(tree, t), pairs_left_out(tree, t)),
     }
     left_out: dict[str, list[str]] = {}
     for name, part in parts.items():
@@ -140,12 +140,13 @@ def two_times_table(rows: Sequence[TwoTimes]) -> Table:
     return layout
 
 
-def chaos_table(rows: Iterable[PairCovariance]) -> Table:
-    """Lay out covariances of pairs of queues."""
+def chaos_table(rows: Iterable[PairCovariance], left_out: str = "") -> Table:
+    """Lay out covariances of pairs of queues, above what `pairs_left_out` says of the others."""
     layout = _layout("chaos: covariance of two queues", ("m", "N", "covariance", "N · covariance", "n"))
     for row in rows:
         scaled = with_error(row.scaled, row.N * row.stderr)
         layout.add_row(*_row(row), str(row.m), str(row.N), f"{row.covariance:+.1e}", scaled, str(row.n))
+    layout.caption, layout.caption_justify = left_out or None, "left"
     return layout
 
 

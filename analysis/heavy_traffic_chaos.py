@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,8 +62,8 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     Returns
     -------
     list of PairCovariance
-        One for each cell with 8 replicas or more, N ≥ 2, and all levels of note stored. Standard errors by
-        the jackknife over replicas.
+        One for each cell with 8 replicas or more, N ≥ 2, and all levels of note stored; `pairs_left_out`
+        tells of the others. Standard errors by the jackknife over replicas.
 
     Raises
     ------
@@ -86,17 +87,63 @@ def pair_covariances(tree: Source, t: float | None = None) -> list[PairCovarianc
     X = {(cell.row, cell.m, cell.N): cell.values for cell in walk(network["X"].isel(t=index))}
     rows = []
     for cell in walk(stacked):
-        squares = cell.values @ (2.0 * levels - 1.0)
-        last = float(np.mean(cell.values[:, -1])) * (2.0 * levels[-1] + 1.0) * math.sqrt(cell.m)
-        if len(cell.values) >= _LEAST_REPLICAS and cell.N >= 2 and last <= _BEYOND * float(np.mean(squares)):
-            means = X[cell.row, cell.m, cell.N]
+        if not _lacking(cell, levels):
+            means, squares = X[cell.row, cell.m, cell.N], _squares(cell, levels)
             rows.append(_covariance(cell, means, squares / cell.m, float(network.t.values[index])))
     if not rows:
         raise ValueError(
             f"levels must hold nearly all queues for the covariance of pairs, got {int(levels[-1])}: "
-            "store about 8√m levels"
+            f"{_enough_levels(levels, walk(stacked))}"
         )
     return rows
+
+
+def pairs_left_out(tree: Source, t: float | None = None) -> str:
+    """Say how many cells `pair_covariances` leaves out, and what would let them in; nothing if all are there.
+
+    Parameters
+    ----------
+    tree, t
+        As for `pair_covariances`, which must not raise.
+    """
+    network = load_tree(tree)["network"].to_dataset()
+    cells = list(walk(network["S"].isel(t=time_index(network.t.values, t))))
+    levels = network.level.values.astype(np.float64)
+    lacks = [_lacking(cell, levels) for cell in cells]
+    shallow = [cell for cell, lack in zip(cells, lacks, strict=True) if lack == "levels"]
+    cures = {
+        "levels": _enough_levels(levels, shallow),
+        "replicas": f"give each {_LEAST_REPLICAS} replicas or more",
+        "servers": "a pair takes N of 2 or more",
+    }
+    told = [cure for lack, cure in cures.items() if lack in lacks]
+    many = len(cells) - lacks.count("")
+    count = f"{many} of {len(cells)} cells {'is' if many == 1 else 'are'} left out"
+    return f"{count}: {'; '.join(told)}" if told else ""
+
+
+def _lacking(cell: Cell, levels: Floats) -> str:
+    """Name what a cell has too few of for an estimate; nothing if it has enough."""
+    if len(cell.values) < _LEAST_REPLICAS:
+        return "replicas"
+    if cell.N < 2:
+        return "servers"
+    last = float(np.mean(cell.values[:, -1])) * (2.0 * levels[-1] + 1.0) * math.sqrt(cell.m)
+    return "levels" if last > _BEYOND * float(np.mean(_squares(cell, levels))) else ""
+
+
+def _squares(cell: Cell, levels: Floats) -> Floats:
+    """Mean of Q² over the queues of each replica, shape (replica,)."""
+    return np.asarray(cell.values @ (2.0 * levels - 1.0))
+
+
+def _enough_levels(levels: Floats, cells: Iterable[Cell]) -> str:
+    """Say how many levels would do for cells that have too few: 8√m, or twice as many as did not."""
+    m = max((cell.m for cell in cells), default=1)
+    about = math.ceil(8.0 * math.sqrt(m))
+    if about > levels.size:
+        return f"store about 8√m levels, {about} for m = {m}"
+    return f"store more than 8√m levels, about {2 * levels.size} for m = {m}"
 
 
 def _covariance(cell: Cell, means: Floats, squares: Floats, t: float) -> PairCovariance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,14 +20,15 @@ from analysis.regression import Point, excess_kurtosis, relative_variances
 class LargeN:
     """Fitted C + C₂/N: `value` is C with its standard error and 95 % interval, `second` is C₂.
 
-    `p_value` is that of the lack of fit at N ≥ `N_min`, `p_value_all` at all N, of which `dropped` were left
-    out.
+    `freedom` are the degrees of freedom of the standard error. `p_value` is that of the lack of fit at
+    N ≥ `N_min`, `p_value_all` at all N, of which `dropped` were left out.
     """
 
     value: float
     value_stderr: float
     value_lo: float
     value_hi: float
+    freedom: float
     second: float
     p_value: float
     p_value_all: float
@@ -59,8 +60,12 @@ def extrapolate(found: Mapping[float, Estimate]) -> LargeN | None:
     remain: they need C₃/N².
 
     Errors of variances are in proportion to what they estimate: relative errors are pooled over N where they
-    agree, the fitted curve makes them absolute, and the interval is `variance_interval`; that of t where C is
-    not one standard error above 0.
+    agree, the fitted curve makes them absolute, and the interval is `variance_interval`. Where C is less than
+    one standard error, its upper end is that of an estimate of one standard error, and its lower end goes
+    over to that of t at C = 0. Pooling presumes that values of a replica are alike correlated at all N: with
+    one N of much noisier replicas, few of them, the test may not see it, and the interval covers less.
+
+    Errors that are not pooled have `with_least_freedom`.
 
     Examples
     --------
@@ -79,19 +84,39 @@ def extrapolate(found: Mapping[float, Estimate]) -> LargeN | None:
         fit = _fit(found, kept)
     value, stderr, freedom = float(fit.estimate[0]), float(fit.stderr[0]), float(fit.freedom[0])
     low, high = (float(ends[0]) for ends in fit.interval(CONFIDENCE))
-    if isinstance(found[kept[0]], VarianceEstimate) and value > stderr:
-        low, high = variance_interval(value, stderr, freedom)
+    if isinstance(found[kept[0]], VarianceEstimate):
+        lowest, high = variance_interval(max(value, stderr), stderr, freedom)
+        share = min(max(value / stderr, 0.0), 1.0)
+        low = share * lowest + (1 - share) * low
     return LargeN(
         value=value,
         value_stderr=stderr,
         value_lo=low,
         value_hi=high,
+        freedom=freedom,
         second=float(fit.estimate[1]),
         p_value=fit.p_value,
         p_value_all=p_value_all,
         N_min=kept[0],
         dropped=len(sizes) - len(kept),
     )
+
+
+def with_least_freedom(fit: LinearFit, freedom: Sequence[float] | Floats) -> LinearFit:
+    """Return a fit that was not pooled, with the least of its points' degrees of freedom.
+
+    Those of Satterthwaite are estimated from the same few replicas, and are too many where variances happen
+    to be unequal. With the least, intervals and tests of a sum of independent means with fixed weights are
+    safe whatever the variances (Hájek 1962).
+
+    Parameters
+    ----------
+    fit
+        What `analysis.least_squares.fit_linear` returns.
+    freedom
+        Degrees of freedom behind the variance of each point, shape (n,).
+    """
+    return replace(fit, freedom=np.full_like(fit.freedom, min(freedom)))
 
 
 def variance_interval(value: float, stderr: float, freedom: float) -> tuple[float, float]:
@@ -128,13 +153,9 @@ def _fit(found: Mapping[float, Estimate], sizes: list[float]) -> LinearFit:
     variances = [one for one in chosen if isinstance(one, VarianceEstimate)]
     if len(variances) == len(chosen):
         return _fit_variances(design, values, sizes, variances)
-    return fit_linear(
-        design,
-        values,
-        np.array([one.variance for one in chosen]),
-        [one.freedom for one in chosen],
-        pooled=False,
-    )
+    freedom = [one.freedom for one in chosen]
+    fit = fit_linear(design, values, np.array([one.variance for one in chosen]), freedom, pooled=False)
+    return with_least_freedom(fit, freedom)
 
 
 def _fit_variances(
@@ -150,4 +171,5 @@ def _fit_variances(
     if pooled:  # a variance of skewed numbers is known as one of fewer Gaussian numbers
         freedom = freedom / (1 + excess_kurtosis(points) / 2)
     # The square of an estimate is 1 + variance times that of what it estimates.
-    return fit_relative(design, values, variance * (1 + variance), freedom, pooled=pooled)
+    fit = fit_relative(design, values, variance * (1 + variance), freedom, pooled=pooled)
+    return fit if pooled else with_least_freedom(fit, freedom)

@@ -11,6 +11,8 @@ from analysis.least_squares import Floats
 
 #: Fewest replicas that an error is taken from.
 LEAST_REPLICAS = 3
+#: A standard deviation below this share of the mean is rounding, and counts as 0.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,8 @@ def controlled_mean(values: Floats, control: Floats) -> Estimate:
     """Estimate E values with a control variate of known mean 0.
 
     The intercept of the regression of values on the control: with ρ their correlation its variance is
-    1 − ρ² times that of the mean. Unbiased for Gaussian pairs, which averages over long runs are nearly.
+    1 − ρ² times that of the mean. Unbiased for Gaussian pairs, which averages over long runs are nearly. A
+    control that does not vary leaves the plain mean.
 
     Parameters
     ----------
@@ -57,13 +60,14 @@ def controlled_mean(values: Floats, control: Floats) -> Estimate:
     (5.0, True)
     """
     n = values.size
-    centred = control - np.mean(control)
-    square = float(np.sum(centred**2))
-    slope = float(np.sum(centred * values)) / square if square > 0 else 0.0
     mean = float(np.mean(control))
+    centred = control - mean
+    square = float(np.sum(centred**2))
+    varies = square > ROUNDING**2 * n * mean**2
+    slope = float(np.sum(centred * values)) / square if varies else 0.0
     value = float(np.mean(values)) - slope * mean
     residual = values - value - slope * control
-    leverage = 1 / n + (mean**2 / square if square > 0 else 0.0)
+    leverage = 1 / n + (mean**2 / square if varies else 0.0)
     return Estimate(
         value=value, variance=float(np.sum(residual**2)) / (n - 2) * leverage, freedom=n - 2.0, n=n
     )

@@ -256,6 +256,10 @@ def _nothing_to_fit(values: xr.DataArray, statistic: str) -> str:
                     f"replicas must differ to tell an error, got equal ones at N = {points[0].N:.0f}: "
                     "were they run with different seeds?"
                 )
+        return (
+            f"{values.name} must be above 0 at each of 2 or more N to follow a power of N, got 0 in every "
+            "replica of an N, as at t = 0: take later times"
+        )
     most = counts.max(initial=0)
     grid = ", ".join(str(N) for N in values.coords["N"].values)
     sizes = int((counts >= 1).sum(axis=0).max(initial=0))

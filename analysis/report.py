@@ -19,7 +19,7 @@ from analysis.report_store import (
     provenance_grid,
     spec_grid,
 )
-from analysis.report_text import marked_up
+from analysis.report_text import breakable, marked_up
 from analysis.stores import cure_of, missing, run_of
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def page(contents: Contents, sections: Sequence[Section], left: Mapping[str, str
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["maths"] = lambda text: Markup(marked_up(text))
+    environment.filters["breakable"] = lambda text: Markup(breakable(str(text)))
     values: dict[str, Any] = {
         "contents": contents,
         "study": STUDIES[contents.study],

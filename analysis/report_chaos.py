@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.chaos import ChaosFit, chaos_table, fit_chaos
 from analysis.evidence import LEAST_N, SIGNIFICANT
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic, compared
-from analysis.report_text import between, p_value, with_error
+from analysis.report_text import NONE, between, p_value, with_error
 from analysis.rows import name_of
 from analysis.stores import run_of
 
@@ -35,18 +35,18 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     )
     measured = measure_chaos(tree)
     fits = fit_chaos(measured)
-    stored = list(chaos_table(fits))
-    rows = [row for row in stored if row.n]
-    if not rows:
-        raise ValueError(stored[0].verdict if stored else "no replicas are stored yet")
+    rows = list(chaos_table(fits))
+    if not any(row.n for row in rows):
+        raise ValueError(rows[0].verdict if rows else "no replicas are stored yet")
     split = _split_at_random(tree)
     draft.answers += [_judged(row, row.d == 1 and split) for row in rows]
     draft.shorten("Dependence falls like 1/N, or is not there, in {agree} of {rows} rows.")
-    shown = "N times the covariance of two lengths, where 0 is independence"
+    shown = "N times the covariance of two lengths with fits a + b/N, where 0 is independence"
     panels = "A plot against N: N times a covariance. "
     if any(map(has_norm, rows)):
         shown = (
-            f"norm of joint law minus product against N beside a line of slope −1 (left), and {shown} (right)"
+            "norm of joint law minus product against N, with fits a/N + b/N² and a line of slope −1 (left), "
+            f"and {shown} (right); an exponent in the legend is p of a N^p (1 + b/N)"
         )
         panels = (
             "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
@@ -57,7 +57,7 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
         lambda: chaos_figure(measured, fits),
         f"Dependence of two queues, {measured.attrs['source']}: {shown}.",
         panels + " ".join(f"{one.part}: {one.text}" for one in draft.answers if one.part),
-        series=len(stored),
+        series=len(rows),
     )
     header = ("network", "exponent", "95 % interval", "lim N · norm", "p of lack of fit",
               "p of independence", "replicas")  # fmt: skip
@@ -68,8 +68,8 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
             between(row.exponent_lo, row.exponent_hi),
             with_error(row.first, row.first_stderr),
             p_value(row.p_value),
-            p_value(row.p_zero),
-            str(row.n),
+            p_value(row.p_zero) if row.n else NONE,
+            str(row.n or row.replicas),
         )
         for row in rows
     ]
@@ -88,10 +88,12 @@ def _split_at_random(tree: xr.DataTree) -> bool:
 def _judged(row: ChaosFit, independent: bool) -> Answer:
     """Take the verdict of the fit, with its standing; `independent` tells what is expected."""
     where, text = name_of(row), f"{row.verdict}."
+    if not row.n:
+        return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
     if math.isnan(row.exponent):
         seen = row.p_zero <= SIGNIFICANT
         if not (seen or independent):
-            text = f"no dependence is seen, which more replicas may show (p = {p_value(row.p_zero)})."
+            text = f"{row.verdict}; more replicas may show a dependence."
         standing = Standing.INCONCLUSIVE if seen or not independent else Standing.AGREES
         return Answer(text=text, standing=standing, part=where)
     ends = row.exponent_lo, row.exponent_hi

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.evidence import FAR
+from analysis.evidence import far
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic
 from analysis.report_text import NONE, p_value, signed, with_error
 from analysis.rows import name_of
@@ -75,13 +75,13 @@ def _compared(rows: list[ConstantFit], where: str) -> Answer:
         mean = [_constant(row) for row in rows if row.constant in ("bias_X", "variance_X")]
         return Answer(text=f"{'; '.join(mean) or 'see the table'}; no exact limits are known.",
                       standing=Standing.MEASURED, part=where)  # fmt: skip
-    worst = max(exact, key=lambda row: abs(row.z))
+    worst = max(exact, key=lambda row: abs(row.z) / far(row.freedom))
     errors = [row.value_stderr / abs(row.exact) for row in exact if row.exact]
     text = (
         f"of {len(exact)} exact limits the farthest, {_symbol(worst.constant)}, is {abs(worst.z):.1f} "
         f"standard errors off; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
     )
-    if abs(worst.z) > FAR:
+    if abs(worst.z) > far(worst.freedom):
         return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
     rough = float(np.median(errors)) > ROUGH
     ending = ", so that they test little." if rough else "."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis.evidence import FAR
-from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances
+from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances, pairs_left_out
 from analysis.heavy_traffic_data import load_tree
 from analysis.heavy_traffic_figures import heavy_traffic_figure
 from analysis.heavy_traffic_queues import QueueLaw, TwoTimes, queue_laws, two_times
@@ -229,6 +229,8 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
         for one in rows
     ]  # fmt: skip
     draft.grids.append(Grid(caption="Covariance of two queues at the last time.", header=header, rows=cells))
+    if left_out := pairs_left_out(tree):
+        draft.notes.append(f"{left_out}.")
 
 
 TOPICS = (

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from scipy import special
+
 from analysis.drawing import STYLES
-from analysis.evidence import FAR
+from analysis.evidence import CONFIDENCE, far
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -149,6 +151,8 @@ class Draft:
 def compared(value: float, stderr: float, interval: tuple[float, float], expected: float) -> Standing:
     """Return the standing of a fitted number to what was expected of it.
 
+    The interval is Student's: its half-width, in standard errors, tells the degrees of freedom.
+
     Examples
     --------
     >>> print(compared(-0.49, 0.01, (-0.51, -0.47), -0.5), compared(-0.47, 0.01, (-0.49, -0.45), -0.5))
@@ -156,7 +160,10 @@ def compared(value: float, stderr: float, interval: tuple[float, float], expecte
     """
     if interval[0] <= expected <= interval[1]:
         return Standing.AGREES
-    return Standing.DIFFERS if abs(value - expected) > FAR * stderr else Standing.INCONCLUSIVE
+    half = value - interval[0] if expected < value else interval[1] - value
+    freedom = float(special.stdtridf(0.5 + CONFIDENCE / 2, half / stderr))
+    distance = abs(value - expected)
+    return Standing.DIFFERS if distance > far(freedom) * stderr else Standing.INCONCLUSIVE
 
 
 def answered(topic: Topic, tree: xr.DataTree) -> Section:

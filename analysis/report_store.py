@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ import numpy as np
 from analysis.report_page import Grid
 from analysis.report_text import listed
 from analysis.stores import study_of
+from sweep.laws.parse import parse_law, trace_paths
 
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Failed cells that are named.
+#: Failed cells that are named, and single cases likewise.
 NAMED = 20
 STUDIES = {
     "transient": "paths of N-server networks against their hydrodynamic limit",
@@ -28,8 +28,6 @@ STUDIES = {
     "heavy-traffic": "critical N-server networks, scaled, against their diffusion limit",
 }
 _VERSIONS = ("python", "numpy", "scipy", "numba", "xarray", "netCDF4", "ray")
-#: A law of the numbers of a file.
-_TRACE = re.compile(r"""trace\(\s*(?P<quote>["']?)(?P<path>[^()]*?)(?P=quote)\s*\)""")
 _UNFINISHED = ("pending", "failed", "quarantined")
 
 
@@ -64,8 +62,7 @@ class Contents:
         """Files whose numbers are laws of the spec."""
         spec = tomllib.loads(self.spec)
         asked = (spec.get("grid", {}), spec.get("cases", []), spec.get("run", {}))
-        found = (match["path"] for text in _texts(asked) for match in _TRACE.finditer(text))
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(path for text in _texts(asked) for path in trace_paths(text)))
 
     @property
     def state(self) -> str:
@@ -161,8 +158,11 @@ def spec_grid(contents: Contents) -> Grid | None:
         return None
     spec = tomllib.loads(contents.spec)
     rows = [(name, _value(value)) for name, value in spec.get("grid", {}).items()]
-    if spec.get("cases"):
-        rows.append(("single cases", str(len(spec["cases"]))))
+    cases = spec.get("cases", [])
+    for case in cases[:NAMED]:
+        rows.append(("single case", ", ".join(f"{name} = {_value(value)}" for name, value in case.items())))
+    if len(cases) > NAMED:
+        rows.append(("more single cases", str(len(cases) - NAMED)))
     rows += [(name, _value(value)) for name, value in spec["run"].items()]
     rows.append(("seed", str(spec["seed"])))
     return Grid(
@@ -171,7 +171,15 @@ def spec_grid(contents: Contents) -> Grid | None:
 
 
 def _value(value: Any) -> str:
-    return listed(value) if isinstance(value, list) else str(value)
+    return listed(map(_named, value)) if isinstance(value, list) else str(_named(value))
+
+
+def _named(value: Any) -> Any:
+    """Write a law as other tables do; leave what is none, or cannot be read any more, as it is."""
+    try:
+        return str(parse_law(value))
+    except (TypeError, ValueError):
+        return value
 
 
 def provenance_grid(contents: Contents) -> Grid:

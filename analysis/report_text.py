@@ -10,6 +10,7 @@ from typing import Any
 #: What stands for a number that is not there.
 NONE = "–"
 
+_BREAK = re.compile(r"[(,](?=\S)")
 _INDEX = re.compile(r"\b([SXVCd])_(\w+|𝕊)")
 _POWER = re.compile(r"\^(?:\(([^()]*)\)|(−?\w+(?:\.\w+)*))")
 
@@ -115,6 +116,17 @@ def marked_up(text: str) -> str:
     """
     lowered = _INDEX.sub(r"\1<sub>\2</sub>", html.escape(text))
     return _POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", lowered)
+
+
+def breakable(markup: str) -> str:
+    """Let lines of HTML end after an opening parenthesis or a comma, as in the name of a law.
+
+    Examples
+    --------
+    >>> breakable("lomax(beta=2.5), trace(a,b)")
+    'lomax(<wbr>beta=2.5), trace(<wbr>a,<wbr>b)'
+    """
+    return _BREAK.sub(r"\g<0><wbr>", markup)
 
 
 def _raised(power: int) -> str:

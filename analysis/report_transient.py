@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from analysis.evidence import SIGNIFICANT
+from analysis.moments import LEAST_REPLICAS
 from analysis.quantities import group_of
 from analysis.rates import RateFit, fit_rate, rate_table
 from analysis.report_chaos import CHAOS
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic, compared
-from analysis.report_text import between, clause, listed, p_value, signed, with_error
-from analysis.rows import name_of, rows_of
+from analysis.report_text import NONE, between, clause, listed, p_value, signed, with_error
+from analysis.rows import name_of, stored_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +36,8 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
         "of length at least ℓ and its limit. A power of N is fitted to its mean over replicas. No theorem "
         "gives a rate for general service; −1/2 is the exponent of a central limit theorem."
     )
-    rows = list(rate_table(fit_rate(tree)))
+    fits = fit_rate(tree)
+    rows = list(rate_table(fits))
     for row in rows:
         draft.answers.append(_rate_answer(row))
     draft.shorten(
@@ -57,7 +59,7 @@ def paths(tree: xr.DataTree, draft: Draft) -> None:
         f"Logarithmic plot of the mean of S_sup against N = {N}. It falls along a nearly straight line in "
         f"each of {sum(row.n > 0 for row in rows)} series; fitted exponents: {_exponents(rows)}.",
     )
-    draft.grids.append(_rate_grid("Mean of S_sup = constant · N^exponent.", rows))
+    draft.grids.append(_rate_grid("Mean of S_sup = constant · N^exponent.", fits))
 
 
 def _rate_answer(row: RateFit) -> Answer:
@@ -91,10 +93,12 @@ def _others(low: float, high: float) -> str:
 
 
 def _exponents(rows: Sequence[RateFit]) -> str:
-    return "; ".join(f"{name_of(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
+    fitted = "; ".join(f"{name_of(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
+    without = sum(not row.n for row in rows)
+    return fitted + (f"; without a fit: {without}" if without else "")
 
 
-def _rate_grid(caption: str, rows: Sequence[RateFit]) -> Grid:
+def _rate_grid(caption: str, fits: xr.Dataset) -> Grid:
     header = ("network", "exponent", "95 % interval", "constant", "p of lack of fit", "replicas")
     cells = [
         (
@@ -103,9 +107,9 @@ def _rate_grid(caption: str, rows: Sequence[RateFit]) -> Grid:
             between(row.exponent_lo, row.exponent_hi),
             with_error(row.constant, row.constant_stderr),
             p_value(row.p_value),
-            str(row.n),
+            str(row.n or stored.replicas.item()),
         )
-        for row in rows
+        for row, stored in zip(rate_table(fits), stored_rows(fits), strict=True)
     ]
     return Grid(caption=caption, header=header, rows=cells)
 
@@ -162,7 +166,7 @@ def _distance(tree: xr.DataTree, name: str, draft: Draft) -> None:
             f"Mean over replicas of the distance {symbol} at {at} against N.",
             f"Logarithmic plot of the mean of {symbol} against N; fitted exponents: {_exponents(rows)}.",
         )
-    draft.grids.append(_rate_grid(f"Mean of {symbol} at {at} = constant · N^exponent.", rows))
+    draft.grids.append(_rate_grid(f"Mean of {symbol} at {at} = constant · N^exponent.", fits))
 
 
 def errors(tree: xr.DataTree, draft: Draft) -> None:
@@ -180,7 +184,7 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
         "of N. Expected, though no theorem says so for general service, are N^(−1/2) for the standard "
         "deviation and N^(−1) for the bias."
     )
-    rows = [row for row in rows_of(found) if row.n.item()]
+    rows = list(stored_rows(found))
     for row in rows:
         draft.answers.append(_error_answer(row))
     draft.shorten("Standard deviation and bias of X fall as expected in {agree} of {rows} rows.")
@@ -205,6 +209,9 @@ def errors(tree: xr.DataTree, draft: Draft) -> None:
 def _error_answer(row: xr.Dataset) -> Answer:
     where = name_of(row)
     numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
+    if not numbers["n"]:
+        text = f"too few N with {LEAST_REPLICAS} replicas or more that differ for a fit."
+        return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
     sd = f"the standard deviation falls like N^({_pm(numbers, 'sd')})"
     ends = numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]
     standing = compared(numbers["sd_exponent"], numbers["sd_exponent_stderr"], ends, EXPECTED)
@@ -225,16 +232,17 @@ def _error_answer(row: xr.Dataset) -> Answer:
 
 def _cells(row: xr.Dataset) -> tuple[str, ...]:
     numbers = {name: row[name].item() for name in row.data_vars if row[name].ndim == 0}
-    largest = row.dropna("N", subset=["rms2"]).isel(N=-1)
-    share = float(largest.bias2) / float(largest.rms2)
+    # Of a row without a fit the share of bias² at its largest N is known, unless no N has two replicas.
+    shares = (row.bias2 / row.rms2).dropna("N").values
+    unseen = "not seen" if numbers["n"] else NONE
     return (
         name_of(row),
         _pm(numbers, "sd"),
         between(numbers["sd_exponent_lo"], numbers["sd_exponent_hi"]),
-        _pm(numbers, "bias") if math.isfinite(numbers["bias_exponent"]) else "not seen",
+        _pm(numbers, "bias") if math.isfinite(numbers["bias_exponent"]) else unseen,
         between(numbers["bias_exponent_lo"], numbers["bias_exponent_hi"], 2),
         p_value(numbers["bias_p_zero"]),
-        f"{signed(100 * share, 0)} %",
+        f"{signed(100 * shares[-1], 0)} %" if shares.size else NONE,
     )
 
 

@@ -62,9 +62,14 @@ def fit_signed_power(N: Sequence[float], estimates: Sequence[Estimate], confiden
     N
         Two or more, distinct.
     estimates
-        One for each N, of positive variance.
+        One for each N, of positive variance, not all of value 0.
     confidence
         That the interval covers p.
+
+    Raises
+    ------
+    ValueError
+        All values are 0.
 
     Examples
     --------
@@ -73,6 +78,10 @@ def fit_signed_power(N: Sequence[float], estimates: Sequence[Estimate], confiden
     >>> round(fit.exponent, 6), round(fit.constant, 4)
     (-1.0, -3.0)
     """
+    if not any(one.value for one in estimates):
+        raise ValueError(
+            "estimates must not all be 0 to have an exponent, got 0 at every N: ask p_of_zero before fitting"
+        )
     points = _Points(
         log_N=np.array([math.log(size) for size in N]),
         values=np.array([one.value for one in estimates]),

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "analysis.chaos": {"transient": ("network/S",), "equilibrium": ()},
     "analysis.equilibrium": {"equilibrium": ("invariant/S",)},
     "analysis.fluctuations": {"equilibrium": ("invariant/S",)},
+    "analysis.tails": {"equilibrium": ()},
     "analysis.heavy_traffic": {"heavy-traffic": ()},
 }
 #: Commands of these that expand in 1/N, for which by default two N must be at least `LEAST_N`.
@@ -134,10 +135,11 @@ def cure_of_few(sizes: int, replicas: int) -> str:
     Examples
     --------
     >>> cure_of_few(1, 4), cure_of_few(2, 4)
-    ('add larger N to the spec, or finish its run', 'raise replicas in [run] to 4 or more')
+    ('add larger N to the spec, or finish its run if cells are pending',
+     'raise replicas in [run] to 4 or more')
     """
     if sizes < 2:
-        return "add larger N to the spec, or finish its run"
+        return "add larger N to the spec, or finish its run if cells are pending"
     return f"raise replicas in [run] to {replicas} or more"
 
 

@@ -1,9 +1,13 @@
-"""How the tail of queue lengths decays on the levels the data can see, and what theory says of it."""
+"""How the tail of queue lengths decays on the levels the data can see, and what theory says of it.
+
+`python -m analysis.tails STORE` prints the verdicts, and draws the picture on request.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -295,3 +299,14 @@ def _label(row: xr.Dataset | xr.DataArray, name: str) -> Any:
 
 def _prediction(d: Any, lam: Any, G: Any, fraction: float) -> TailPrediction | None:
     return None if None in (d, lam, G) else predict_tail(d=d, lam=lam, G=G, fraction=fraction)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how tails decay in a store; return 0, or 2 if the input is bad."""
+    from analysis.tail_command import run
+
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,9 @@ import math
 import operator
 import os
 import reprlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -63,7 +65,35 @@ class _Short(reprlib.Repr):
         return " ".join(super().repr_instance(x, level).split())
 
 
-_short = _Short()
+class _Toml(_Short):
+    """The same as TOML writes it."""
+
+    def repr_tuple(self, x: tuple[Any, ...], level: int) -> str:
+        return self.repr_list([*x], level)
+
+    def repr_bool(self, x: bool, level: int) -> str:  # noqa: ARG002 (one signature)
+        return str(x).lower()
+
+
+_short, _toml = _Short(), _Toml()
+_as_toml: ContextVar[bool] = ContextVar("_as_toml", default=False)
+
+
+@contextmanager
+def toml_values() -> Iterator[None]:
+    """Let `shown` write lists and truth values as TOML does: what a spec file holds is read back so.
+
+    Examples
+    --------
+    >>> with toml_values():
+    ...     shown((1.0, True))
+    '[1.0, true]'
+    """
+    token = _as_toml.set(True)
+    try:
+        yield
+    finally:
+        _as_toml.reset(token)
 
 
 def shown(value: Any) -> str:
@@ -75,7 +105,7 @@ def shown(value: Any) -> str:
     >>> shown(np.float64(0.5)), shown(10**30), shown(np.zeros((3, 4)))
     ('0.5', 'a number of 31 digits', 'an array of shape (3, 4)')
     """
-    return _short.repr(value)
+    return (_toml if _as_toml.get() else _short).repr(value)
 
 
 # ---- single values ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.arguments import check_text, numbers, real, shown
 from sweep.delayed import Delayed, parse_delayed
-from sweep.laws import Law, as_law
+from sweep.laws import Law, as_law, parse_law
 from sweep.laws.frozen import FrozenDistribution
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
 
@@ -274,4 +274,6 @@ def as_arrivals(
         return parse_profile(value, field)
     if isinstance(value, str) and value.strip().startswith("renewal"):
         return parse_delayed(value, field)
+    if isinstance(value, str):
+        return parse_law(value, field, also=("renewal(law, age=2)", "profile(0: 1, 5: 0.5)"))
     return as_law(value, field)

@@ -57,5 +57,5 @@ class Failures:
                 yield Failure(**json.loads(path.read_text(encoding="utf-8")))
             except FileNotFoundError:  # cleared since it was listed
                 continue
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, IsADirectoryError):
                 yield Failure(path.stem, f"the record {path} is damaged", "", 0)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from sweep.errors import StoreError
 from sweep.plan import Plan
 from sweep.schema import COORDINATES, SCALED_TIME, Variable, stored_variables
 
@@ -132,25 +135,33 @@ class Layout:
         return json.dumps(values)
 
     @classmethod
-    def from_json(cls, text: str) -> Layout:
-        """Return the layout that `to_json` wrote."""
-        values = json.loads(text)
-        values["groups"] = [
-            Group(
-                group["name"],
-                group["kind"],
-                tuple(group["axes"]),
-                {tuple(row[:-1]): row[-1] for row in group["keys"]},
-            )
-            for group in values["groups"]
-        ]
-        return cls(**values)
+    def from_json(cls, text: str, store: str | PathLike[str]) -> Layout:
+        """Return the layout that `to_json` wrote; StoreError, which names the store, if it is damaged."""
+        try:
+            values = json.loads(text.encode("ascii"))  # as it was written
+            values["groups"] = [
+                {**group, "keys": {tuple(row[:-1]): row[-1] for row in group["keys"]}}
+                for group in values["groups"]
+            ]
+            layout = _CHECKED.validate_python(values)
+            keys = {key for cells in layout.cells.values() for _, key in cells}
+            if "title" not in layout.attributes or not keys <= layout.texts.keys():
+                raise ValueError("title or texts are missing")
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise StoreError(
+                f"layout.json of {store} is damaged ({type(error).__name__}): run the sweep again, which "
+                "writes it anew"
+            ) from error
+        return layout
 
     def variables(self, kind: str) -> dict[str, Variable]:
         """Return the variables of a kind of group: the same for a partial store as for a finished one."""
         sizes = {dim: len(values) for dim, values in self.coordinates.items()}
         replicated = any(group.kind == kind and group.replicated for group in self.groups)
         return stored_variables(kind, sizes, self.omitted if replicated else ())
+
+
+_CHECKED = TypeAdapter(Layout)
 
 
 def make_layout(

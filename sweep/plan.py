@@ -82,9 +82,15 @@ class Plan:
         return limits + sum(batch.seconds for batch in self.batches)
 
     @property
+    def has_work(self) -> bool:
+        """Whether there is anything to compute."""
+        return bool(self.batches or self.missing_limits)
+
+    @property
     def memory(self) -> int:
-        """Estimated bytes of the largest worker."""
-        return max((self.batch_memory(batch) for batch in self.batches), default=WORKER_BYTES)
+        """Estimated bytes of the largest worker, 0 if there is nothing to compute."""
+        batches = max((self.batch_memory(batch) for batch in self.batches), default=0)
+        return max(batches, WORKER_BYTES) if self.has_work else 0
 
     @property
     def stored_bytes(self) -> int:

@@ -51,7 +51,12 @@ def submit(
     from sweep.engines.jobs import submit as submit_job
 
     with _connect(address) as dashboard:
-        job = submit_job(dashboard, spec, store=_path(store), workers=workers)
+        try:
+            job = submit_job(dashboard, spec, store=_path(store), workers=workers)
+        except KeyboardInterrupt as stopped:
+            if stopped.args:
+                err.print(f"\n{stopped}", soft_wrap=True)
+            raise
     if job.python:
         out.print(f"job {job.job} has begun on the head with Python {job.python}", soft_wrap=True)
     else:
@@ -146,7 +151,7 @@ def show_status(store: str, address: str) -> None:
         ) from error
     state = window.status
     if state is None:
-        out.print(f"{window.store}: nothing is stored yet", soft_wrap=True)
+        out.print(window.trouble or f"{window.store}: nothing is stored yet", soft_wrap=True)
     else:
         out.print(
             f"{state.name}: {state.done} of {state.cells} cells done, "
@@ -165,7 +170,9 @@ def show_status(store: str, address: str) -> None:
         raise typer.Exit(SOME_FAILED)
     if window.job is not None and window.job.status == "FAILED":
         out.print(f"see `sweep logs {window.job.id} --address {dashboard.address}`", soft_wrap=True)
-        raise typer.Exit(TROUBLE)
+    elif not window.trouble:
+        return
+    raise typer.Exit(TROUBLE)
 
 
 def show_cluster(address: str) -> None:

@@ -6,7 +6,7 @@ others one uniform queue, so φ(x) = (1 − p) x + p x^d with x = S_ℓ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sweep.arguments import check_choice, check_count, check_switch, real, shown
@@ -131,27 +131,31 @@ def check_routing(
     >>> check_routing("idle", 2), check_routing("shortest", 1)
     ('idle', 'shortest')
     """
-    rule, choices, share = as_rule(routing), check_count("d", d), real("fraction", fraction)
+    choices, share = check_count("d", d), real("fraction", fraction)
     replaced = check_switch("replacement", replacement)
+    for fault in routing_faults(routing, choices, share, replacement=replaced, invariant=invariant):
+        raise ValueError(fault)
+    return str(routing)
+
+
+def routing_faults(
+    routing: str, d: int, fraction: float, *, replacement: bool, invariant: bool
+) -> Iterator[str]:
+    """Yield everything that does not go with a rule: `check_routing` tells the first of it."""
+    rule = as_rule(routing)
     if not rule.samples:
-        if choices != 1:
-            raise ValueError(
-                f'd must be 1 with routing = "{routing}", which samples no queues, got {shown(choices)}'
-            )
-        if share != 1.0:
-            raise ValueError(
-                f'fraction must be 1 with routing = "{routing}", which samples no queues, got {share:g}'
-            )
-        if not replaced:
-            raise ValueError(
-                f'replacement must be true with routing = "{routing}", which samples no queues, got false'
-            )
+        why = f'with routing = "{routing}", which samples no queues'
+        if d != 1:
+            yield f"d must be 1 {why}, got {shown(d)}"
+        if fraction != 1.0:
+            yield f"fraction must be 1 {why}, got {fraction:g}"
+        if not replacement:
+            yield f"replacement must be true {why}, got false"
     if invariant and rule.phi is None:
-        raise ValueError(
+        yield (
             f'initial must not be invariant with routing = "{routing}", whose limit is not implemented: '
             'choose "empty" or "lengths(…)"'
         )
-    return str(routing)
 
 
 def has_limit(routing: str) -> bool:

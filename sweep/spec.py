@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from sweep.arguments import nearest, shown, suggestion
+from sweep.arguments import nearest, shown, suggestion, toml_values
 from sweep.errors import SpecError
 from sweep.studies.base import SweepSpec
 from sweep.studies.equilibrium import EquilibriumSpec
@@ -46,7 +46,9 @@ def read_spec(path: str | Path) -> SweepSpec:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(str(path), [f"the spec file must be readable text: {error}"]) from None
+        fault = str(getattr(error, "strerror", None) or error).lower()
+        cure = ": `sweep example` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise SpecError(str(path), [f"the spec file must be readable text, got {fault}{cure}"]) from None
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -66,10 +68,15 @@ def parse_spec(tables: Mapping[str, Any], source: str = "spec") -> SweepSpec:
     """
     if not isinstance(tables, Mapping):
         raise TypeError(f"spec must be a path or tables like those of its TOML text, got {shown(tables)}")
-    given, faults = dict(tables), []
+    with toml_values():
+        return _checked(dict(tables), source)
+
+
+def _checked(given: dict[str, Any], source: str) -> SweepSpec:
+    faults = []
     if str(given.get("study")) not in STUDIES:
         word = str(given.get("study"))
-        got = f"got {given['study']!r}{suggestion(word, STUDIES)}" if "study" in given else "got none"
+        got = f"got {shown(given['study'])}{suggestion(word, STUDIES)}" if "study" in given else "got none"
         faults.append(f"study must be one of {', '.join(STUDIES)}, {got}")
         given["study"] = nearest(word, STUDIES) or "transient"  # to find what else is wrong
     model = STUDIES[given["study"]]
@@ -91,7 +98,7 @@ def _sentences(fault: Any, tables: Mapping[str, type[BaseModel]]) -> list[str]:
     if len(path) > 1 and path[0] == "cases":  # a value does not tell which of them it is
         where = where.replace("cases", f"cases[{path[1]}]", 1)
     table = path[0] if len(path) > 1 and path[0] in tables else ""
-    got = f"got {fault['input']!r}"
+    got = f"got {shown(fault['input'])}"
     kind = fault["type"]
     if kind == "extra_forbidden":
         choices = list(tables[str(table)].model_fields)

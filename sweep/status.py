@@ -36,10 +36,10 @@ def store_status(path: str | Path) -> Status:
     Raises
     ------
     StoreError
-        `path` is not a store.
+        `path` is not a store, or has no layout, or one that is damaged.
     """
     store = Store.open(path, mixing=True)  # nothing is added to it
-    layout = Layout.from_json(store.layout_text)
+    layout = Layout.from_json(store.layout_text, store.path)
     store.adopt(layout.aliases)
     kinds = {group.kind for group in layout.groups if group.replicated}
     places = {kind: store.index(kind) for kind in kinds}
@@ -111,6 +111,6 @@ def export(store: str | Path, file: str | Path) -> Path:
         raise ValueError(f"FILE must not lie in the store itself, got {target}: give another place")
     if not target.parent.is_dir():
         raise ValueError(f"FILE must lie in an existing directory, got {target}: make {target.parent}")
-    layout = Layout.from_json(keeper.layout_text)
+    layout = Layout.from_json(keeper.layout_text, keeper.path)
     keeper.adopt(layout.aliases)
     return consolidate(keeper, layout, target)

@@ -219,7 +219,7 @@ class Store:
     def layout_text(self) -> str:
         """The layout of the cube as last run, JSON; StoreError if there is none yet."""
         try:
-            return (self.path / LAYOUT_FILE).read_text(encoding="utf-8")
+            return (self.path / LAYOUT_FILE).read_text(encoding="ascii", errors="replace")
         except OSError as error:
             raise StoreError(f"{self.path} has no layout yet: run the sweep first") from error
 

@@ -99,8 +99,9 @@ def _plan_table(plan: Plan, workers: int) -> Table:
             + (" of its mean" if spec.target.relative else ""),
         )
     table.add_row("batches", f"{len(plan.batches)}")
-    table.add_row("time", f"about {duration(_STARTUP_SECONDS + plan.seconds / workers)} on {workers} workers")
-    table.add_row("memory", f"about {size_text(plan.memory)} a worker")
+    time = f"about {duration(_STARTUP_SECONDS + plan.seconds / workers)} on {workers} workers"
+    table.add_row("time", time if plan.has_work else "none")
+    table.add_row("memory", f"about {size_text(plan.memory)} a worker" if plan.has_work else "none")
     table.add_row("arrays", f"{size_text(plan.stored_bytes)} before compression")
     return table
 

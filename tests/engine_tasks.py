@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import time
@@ -102,6 +103,17 @@ def victim(_: Payload, __: Shared) -> Arrays:
 
 def unsendable(_: Payload, __: Shared) -> Arrays:
     return {"x": lambda: 0}  # type: ignore[dict-item]
+
+
+class Unreadable:
+    """What can be sent, and raises where it arrives."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, ("no_such_module",)
+
+
+def unreadable(_: Payload, __: Shared) -> Arrays:
+    return {"x": Unreadable()}  # type: ignore[dict-item]
 
 
 def process(payload: Payload, _: Shared) -> Arrays:

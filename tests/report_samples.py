@@ -35,3 +35,12 @@ def synthetic(power: float, sizes: tuple[int, ...] = (100, 1000, 10_000), spread
     )
     tree.attrs = {"title": "Known law", "study": "transient"}
     return tree
+
+
+def with_a_case_beside_the_grid() -> xr.DataTree:
+    """The known law at (2, .9), and one point more at (3, .5): of four networks two were asked for."""
+    tree = synthetic(-0.5)
+    wide = tree["network"].to_dataset().reindex(d=[2, 3], lam=[0.9, 0.5])
+    wide["S_sup"].loc[{"N": 1000, "d": 3, "lam": 0.5}] = wide.S_sup.sel(N=1000, d=2, lam=0.9).values
+    tree["network"] = xr.DataTree(wide)
+    return tree

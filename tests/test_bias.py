@@ -148,10 +148,18 @@ def test_too_few_replicas_say_what_is_missing() -> None:
     for held, got in (
         (values[:, :2], r"at most 2 at 2 N: raise replicas in \[run\] to 3 or more"),
         (values[:1], "at most 3 at 1 N: add larger N to the spec, or finish its run"),
-        (np.ones((2, 3)), "equal ones: were they run with different seeds?"),
+        (np.ones((2, 3)), r"equal ones: were they run with different seeds\?"),
+        (np.zeros((2, 3)), "0 in all of them, as at t = 0: take later times"),
     ):
         with pytest.raises(ValueError, match=rule + got):
             separate_errors(study(held, N[: len(held)]))
+
+
+def test_zeros_have_no_exponent() -> None:
+    zeros = [Estimate(value=0.0, variance=1e-4, freedom=2.0, n=3)] * 2
+    text = "estimates must not all be 0 to have an exponent, got 0 at every N: ask p_of_zero before fitting"
+    with pytest.raises(ValueError, match=text):
+        fit_signed_power([10, 100], zeros, 0.95)
 
 
 def test_figure_shows_both_powers_and_says_what_is_not_seen() -> None:

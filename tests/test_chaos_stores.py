@@ -32,7 +32,7 @@ def test_absent_cells_and_too_few_servers_are_nan() -> None:
     row = next(chaos_table(fit_chaos(measured, least_N=1)))
     assert row.n == 0
     large = "nothing to fit: fewer than two N that are large enough have replicas: "
-    assert row.verdict == large + "add larger N to the spec, or finish its run"
+    assert row.verdict == large + "add larger N to the spec, or finish its run if cells are pending"
     scarce = measure_chaos(tree([samples[1], samples[1][:3]], (30, 60)))
     row = next(chaos_table(fit_chaos(scarce)))
     few = "nothing to fit: 3 replicas at an N are too few: raise replicas in [run] to 5 or more"
@@ -196,6 +196,18 @@ def test_command_prints_a_table_of_80_columns_and_draws(
     assert main([str(store), "--levels", "9"]) == 2
     text = f"analysis.chaos: {store}: levels must increase and be among 1, 2, 3, got [9]"
     assert text in capsys.readouterr().err
+
+
+def test_a_row_without_a_fit_shows_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = urns(inverse, 1000)["network"].to_dataset()
+    wide = one.reindex(d=[2, 3])
+    wide["S"].loc[{"N": 60, "d": 3}] = one.S.sel(N=60, d=2).values
+    xr.DataTree.from_dict({"network": wide}).to_netcdf(tmp_path / "case.nc")
+    assert main([str(tmp_path / "case.nc")]) == 0
+    fitted, single = (line for line in capsys.readouterr().out.splitlines() if line[:2] in ("2 ", "3 "))
+    assert fitted.split()[-1] == f"{1000 * len(SERVERS)}"
+    # A test of independence at one N alone is none of the rate.
+    assert single.split()[3:] == ["-", "-", "-", "-", "-", "1000"]
 
 
 def test_picture_shows_every_row_with_its_rate() -> None:

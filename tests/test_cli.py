@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -70,6 +71,9 @@ def test_plan_with_a_store_counts_only_what_it_lacks(finished):
     folder, _ = finished
     ended = command("plan", folder / "spec.toml", "--store", folder / "store")
     assert "0 to compute, 2 stored" in ended.stdout
+    assert re.search(r"time +│ none +│\n│ memory +│ none ", ended.stdout)
+    known = json.loads(command("plan", folder / "spec.toml", "--store", folder / "store", "--json").stdout)
+    assert (known["seconds"], known["worker_bytes"]) == (0, 0)
 
 
 def test_a_bad_spec_ends_with_2_and_lists_every_fault(tmp_path):

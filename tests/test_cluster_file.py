@@ -84,6 +84,26 @@ def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
     return apply
 
 
+def change_one_worker(key: str, value: Any) -> Callable[[Config], None]:
+    return lambda config: (
+        config.update({"min_workers": 1, "max_workers": 1, key: value}),
+        config["provider"].update(worker_ips=["a"]),
+    )
+
+
+def without_workers(config: Config) -> None:
+    config.update(max_workers=0, worker_start_ray_commands=["ray stop"])
+    del config["min_workers"]
+    config["provider"]["worker_ips"] = []
+
+
+def add_comments(config: Config) -> None:
+    """As a shell skips them, with an apostrophe, which begins no text there."""
+    for role in ("head", "worker"):
+        key = f"{role}_start_ray_commands"
+        config[key] = ["# ray start", *[f"{line}  # it's --dashboard-host=0.0.0.0" for line in config[key]]]
+
+
 @pytest.mark.parametrize(
     ("spoil", "fault"),
     [
@@ -98,6 +118,23 @@ def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
         (change_provider("head_ip", "127.0.0.1"), "head_ip must be an address that the workers can reach"),
         (change_provider("head_ip", "192.0.2.11"), "worker_ips must not hold head_ip, got '192.0.2.11'"),
         (change_provider("worker_ips", ["a", "a"]), "worker_ips must differ, got one twice"),
+        (change_provider("worker_ips", ["a", " a"]), "worker_ips must differ, got one twice"),
+        (change_provider("head_ip", "192.0.2.11 "), "worker_ips must not hold head_ip, got '192.0.2.11 '"),
+        (
+            change_provider("type", "Local"),
+            "provider.type must be one that Ray has, got 'Local': did you mean local?",
+        ),
+        (change_one_worker("min_workers", True), "min_workers must be 1, the number of worker_ips, got True"),
+        (change_one_worker("max_workers", True), "max_workers must be 1, the number of worker_ips, got True"),
+        (change_command("head", []), "head_start_ray_commands must start Ray, got []: add `ray start`"),
+        (
+            change_command("head", ["ray stop", "# ray start --head"]),
+            "head_start_ray_commands must start Ray, got ['ray stop', '# ray start --head']: add `ray start`",
+        ),
+        (
+            change_command("worker", ["~/bin/ray stop"]),
+            "worker_start_ray_commands must start Ray, got ['~/bin/ray stop']: add `ray start`",
+        ),
         (change_provider("worker_ips", "a"), "provider must have head_ip and a list worker_ips"),
         (change("provider", {}), "provider must name its type"),
         (change("provider", None), "provider must name its type, got None: `local` for machines of your own"),
@@ -120,6 +157,8 @@ def reword(role: str, old: str, new: str) -> Callable[[Config], None]:
         (reword("head", "=127.0.0.1", " 0.0.0.0"), "must not open the dashboard to the network: use"),
         (reword("head", "=127.0.0.1", "='0.0.0.0'"), "must not open the dashboard to the network: use"),
         (reword("head", "=127.0.0.1", "=::"), "must not open the dashboard to the network: use"),
+        (reword("head", "=127.0.0.1", "=[::]"), "must not open the dashboard to the network: use"),
+        (reword("head", "--head ", "# --head "), "head_start_ray_commands must start Ray with --head"),
         (
             change_command("head", ["bash -lc 'ulimit -n 9;ray  start --head --dashboard-host 0.0.0.0'"]),
             "must not open the dashboard to the network: use",
@@ -156,7 +195,13 @@ def test_what_ray_overlooks_is_found(spoil: Callable[[Config], None], fault: str
         reword("head", "--autoscaling-config=", "--autoscaling-config "),
         reword("head", "RAY_AUTH_MODE=token", "export RAY_AUTH_MODE='token';"),
         reword("head", "RAY_AUTH_MODE", "echo it's; RAY_AUTH_MODE"),
-        change_command("head", []),
+        reword("head", "--autoscaling", "--temp-dir=/a#b --autoscaling"),
+        reword("head", "--autoscaling", "--temp-dir='/a #b' --autoscaling"),
+        add_comments,
+        change_command("head", ["bash ~/start_ray.sh"]),
+        lambda config: config.pop("head_start_ray_commands"),
+        lambda config: config.pop("worker_start_ray_commands"),
+        without_workers,
     ],
 )
 def test_other_spellings_of_the_same_are_accepted(alter: Callable[[Config], None]) -> None:

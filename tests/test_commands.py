@@ -34,6 +34,7 @@ READ = {
     "analysis.chaos": {"paths", "unlimited", "stationary", "unlimited equilibrium"},
     "analysis.equilibrium": {"stationary"},
     "analysis.fluctuations": {"stationary"},
+    "analysis.tails": {"stationary", "unlimited equilibrium"},
     "analysis.heavy_traffic": {"critical"},
 }
 

@@ -135,6 +135,15 @@ def test_a_result_that_cannot_be_sent_is_an_error(make: Make) -> None:
     assert found["good"].error == ""
 
 
+def test_a_result_that_cannot_be_read_is_an_error(make: Make) -> None:
+    with make("ray", 1) as engine:
+        found = outcomes(engine, task("bad", "unreadable"), task("good", "process"))
+    assert found["bad"].error == (
+        "ModuleNotFoundError: No module named 'no_such_module' (the task's result cannot be read)"
+    )
+    assert found["good"].error == ""
+
+
 @pytest.mark.parametrize("name", POOLS)
 def test_large_results_arrive_while_large_shared_objects_leave(make: Make, name: str) -> None:
     size = 4_000_000  # 32 MB, far beyond what a socket buffers
@@ -218,13 +227,22 @@ def test_a_worker_killed_from_outside_is_replaced(make: Make, name: str, tmp_pat
 
 @pytest.mark.parametrize("name", POOLS)
 def test_a_worker_that_dies_idle_blames_no_task(make: Make, name: str) -> None:
-    with make(name, 1) as engine:
-        arrays = outcomes(engine, task("first", "process"))["first"].arrays
-        assert arrays is not None
-        pid = int(arrays["pid"])
-        os.kill(pid, signal.SIGKILL)
-        if name == "ray":  # of which it is no child, and which is to know
-            assert wait_for(lambda: not Path(f"/proc/{pid}").exists(), 10.0)
+    with make(name, 2) as engine:
+
+        def both_at_work() -> bool:
+            naps = [task(f"{i}", "nap", seconds=0.5, cost=10.0) for i in range(2)]
+            pids.clear()
+            for outcome in outcomes(engine, *naps).values():
+                assert outcome.arrays is not None
+                pids.add(int(outcome.arrays["pid"]))
+            return len(pids) == 2
+
+        pids: set[int] = set()
+        assert wait_for(both_at_work, 60.0)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        if name == "ray":  # of which they are no children, and which is to know
+            assert wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10.0)
             time.sleep(0.5)
         second = outcomes(engine, task("second", "process"))["second"]
         assert (second.error, second.lost) == ("", False)

@@ -170,6 +170,47 @@ def test_starts_from_empty_are_compared() -> None:
     assert math.isnan(fit_bias(compare_equilibrium(store(drawn()))).start_p.item())
 
 
+def test_levels_that_never_differ_tell_nothing_of_the_starts() -> None:
+    main_start, empty = drawn(), drawn(seed=2)
+    main_start[..., 2], empty[..., 2] = 0.1, 0.11
+    fits = fit_bias(compare_equilibrium(store(main_start, empty=empty)))
+    assert fits.start_p.item() > 0.01
+    main_start[..., :3], empty[..., :3] = 0.1, 0.11
+    assert math.isnan(fit_bias(compare_equilibrium(store(main_start, empty=empty))).start_p.item())
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_size_with_too_few_replicas_for_a_control_is_left_out(n: int) -> None:
+    values = drawn()
+    values[2, n:] = math.nan
+    few = fit_bias(compare_equilibrium(store(values), control=True))
+    assert few.n.item() == 4 * 32
+    values[2] = math.nan
+    xr.testing.assert_allclose(
+        few.drop_vars("replicas"),
+        fit_bias(compare_equilibrium(store(values), control=True)).drop_vars("replicas"),
+    )
+
+
+def test_a_control_that_never_varies_tells_no_error() -> None:
+    values = drawn(n=3)
+    values[..., 0] = 0.1  # whose mean over three replicas is not .1 to the last bit
+    compared = compare_equilibrium(store(values), control=True)
+    assert np.isnan(compared.S_stderr.values).all()
+    assert compared.S.values == pytest.approx(compare_equilibrium(store(values)).S.values)
+
+
+def test_limits_have_the_fewest_degrees_of_freedom_of_an_n() -> None:
+    values = drawn()
+    values[2, 3:] = math.nan
+    row = fit_bias(compare_equilibrium(store(values))).sel(quantity="S_3").squeeze()
+    quantile = stats.t.ppf(0.975, 2)  # three replicas at one N, 32 elsewhere
+    assert float(row.constant_hi - row.constant) == pytest.approx(quantile * float(row.constant_stderr))
+    assert float(row.remainder_half) == pytest.approx(quantile * float(row.remainder_stderr))
+    score = abs(float(row.remainder / row.remainder_stderr))
+    assert float(row.remainder_p) == pytest.approx(2 * stats.t.sf(score, 2))
+
+
 def starts(n: int, shift: float, rows: int) -> xr.Dataset:
     """Compare 32 replicas with n from empty, of thrice the noise, at many places d alike; S_2 is apart by
     `shift` standard errors."""
@@ -245,9 +286,12 @@ def test_absent_cells_and_infinite_means_are_nan() -> None:
     assert np.isnan(fits.constant.sel(quantity="mean queue")).all()
     nothing = fit_bias(compare_equilibrium(store(np.full_like(values, math.nan))))
     large = "nothing to fit: fewer than two N that are large enough have replicas: "
-    assert nothing.verdict.item() == large + "add larger N to the spec, or finish its run"
+    assert (
+        nothing.verdict.item() == large + "add larger N to the spec, or finish its run if cells are pending"
+    )
     for runs_, control, text in (
         (drawn(n=2), True, "2 replicas at an N are too few: raise replicas in [run] to 3 or more"),
+        (drawn(n=1), True, "1 replica at an N is too few: raise replicas in [run] to 3 or more"),
         (np.full_like(values, 0.5), False, "replicas that do not differ tell no error"),
     ):
         fits = fit_bias(compare_equilibrium(store(runs_), control=control))

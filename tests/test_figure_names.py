@@ -143,6 +143,20 @@ def test_short_names_fit_and_stay_apart() -> None:
     assert short_names(LONG, 99.0, 10.0) == {name: name.replace("$", r"\$") for name in LONG}
 
 
+@pytest.mark.parametrize("width", [1.5, 2.0, 2.5, 3.0, 4.0])
+def test_words_and_numbers_of_a_name_are_kept_whole(width: float) -> None:
+    name = "phase_type(alpha=[0.125, 0.375, 0.5], T=[[-1.5, 0.5, 0], [0, -0.75, 0], [0, 0, -0.825]])"
+    (text,) = short_names([name], width, 9.0).values()
+    assert text_width(text, 9.0) <= width
+    whole = re.compile(r"-?[\d.]+|\w+")
+    head, tail = text.split(" … ")
+    words = whole.findall(name)
+    assert whole.findall(head) == words[: len(whole.findall(head))]
+    assert whole.findall(tail) == words[len(words) - len(whole.findall(tail)) :]
+    assert name.startswith(head)
+    assert name.endswith(tail)
+
+
 def test_names_that_no_cut_tells_apart_are_numbered() -> None:
     alike = [f"{'a' * 40}{middle}{'b' * 40}" for middle in "xyz"]
     short = list(short_names(["other", *alike], 1.5, 10.0).values())

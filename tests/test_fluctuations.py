@@ -13,15 +13,15 @@ import pytest
 import xarray as xr
 from matplotlib.image import imread
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 import analysis
 from analysis.constants import Network, measured_constants, network_of
-from analysis.fluctuation_command import table
+from analysis.evidence import far
 from analysis.fluctuation_figures import constants_figure
 from analysis.fluctuations import ConstantFit, clt_constants, constant_table, main
 from analysis.large_n import LargeN, extrapolate, variance_interval
-from analysis.moments import Estimate, controlled_mean, stationary_variance
+from analysis.moments import Estimate, VarianceEstimate, controlled_mean, stationary_variance
 
 LAM, LEVELS = 0.5, 3
 SIZES = (20, 40, 80)
@@ -106,8 +106,9 @@ def test_controlled_mean_is_the_intercept_of_a_line() -> None:
     assert (found.freedom, found.n) == (2.0, 4)
 
 
-def test_control_that_never_varies_leaves_the_plain_mean() -> None:
-    found = controlled_mean(np.array([1.0, 2.0, 3.0]), np.zeros(3))
+@pytest.mark.parametrize("value", [0.0, 0.1])  # the mean of three times .1 is not .1 to the last bit
+def test_control_that_never_varies_leaves_the_plain_mean(value: float) -> None:
+    found = controlled_mean(np.array([1.0, 2.0, 3.0]), np.full(3, value))
     assert found.value == 2.0
     assert found.variance == pytest.approx(2.0 / 3)  # one degree of freedom is still paid
 
@@ -168,8 +169,8 @@ def test_root_and_interval_of_a_variance_are_those_of_the_chi_square_law(f: int)
     exact = [3.0 * f / float(special.chdtri(f, 1 - p)) for p in (0.975, 0.025)]
     assert (low, high) == pytest.approx(exact, rel=0.01)
     fit = LargeN(
-        value=3.0, value_stderr=3.0 * error, value_lo=low, value_hi=high, second=0.0, p_value=0.5,
-        p_value_all=0.5, N_min=32.0, dropped=0,
+        value=3.0, value_stderr=3.0 * error, value_lo=low, value_hi=high, freedom=math.inf, second=0.0,
+        p_value=0.5, p_value_all=0.5, N_min=32.0, dropped=0,
     )  # fmt: skip
     mean = error * math.exp(special.gammaln((f + 1) / 2) - special.gammaln(f / 2))
     assert fit.root().value * mean == pytest.approx(math.sqrt(3.0), rel=0.1 / f**2)
@@ -184,6 +185,55 @@ def test_interval_of_a_variance_has_no_upper_end_where_its_error_hardly_leaves_o
     assert high == math.inf
 
 
+def falling(second: float) -> LargeN:
+    """Fit to variances 1 + second/N of relative error ½, five replicas each."""
+    found = {
+        N: VarianceEstimate(value=value, variance=value**2 / 4, freedom=4.0, n=5, fourth=3.0)
+        for N in (10.0, 20.0, 40.0)
+        if (value := 1 + second / N)
+    }
+    fit = extrapolate(found)
+    assert fit is not None
+    return fit
+
+
+def test_interval_of_a_variance_does_not_jump_where_its_estimate_is_one_standard_error() -> None:
+    edge = optimize.brentq(lambda c: (fit := falling(c)).value - fit.value_stderr, 0.0, 100.0)
+    above, below = falling(edge - 1e-6), falling(edge + 1e-6)
+    assert above.value > above.value_stderr
+    assert below.value < below.value_stderr
+    assert (below.value_lo, below.value_hi) == pytest.approx((above.value_lo, above.value_hi), rel=1e-4)
+    # Of less than nothing the lower end is Student's: Σ(n−1) = 12 degrees of freedom, quantile 2.179.
+    none = extrapolate(
+        {N: VarianceEstimate(value=10 / N, variance=25 / N**2, freedom=4.0, n=5, fourth=3.0)
+         for N in (10.0, 20.0, 40.0)}
+    )  # fmt: skip
+    assert none is not None
+    assert none.freedom == 12.0
+    assert none.value == pytest.approx(0.0, abs=1e-12)
+    assert none.value_lo == pytest.approx(-2.179 * none.value_stderr, rel=1e-3)
+    assert none.value_hi > 10 * none.value_stderr
+
+
+def test_means_that_are_not_pooled_have_the_fewest_degrees_of_freedom() -> None:
+    found = {
+        N: Estimate(value=3 + 5 / N, variance=0.01, freedom=freedom, n=int(freedom) + 1)
+        for N, freedom in ((10.0, 31.0), (20.0, 3.0), (40.0, 7.0))
+    }
+    fit = extrapolate(found)
+    assert fit is not None
+    assert fit.freedom == 3.0
+    assert fit.value_hi - fit.value == pytest.approx(3.182 * fit.value_stderr, rel=1e-3)
+
+
+def test_far_has_the_probability_of_four_normal_standard_errors() -> None:
+    # P(|Z| > 4) = 6.334e-5; Student's t with one degree of freedom is a Cauchy law: tan(π(½ − p/2)).
+    for freedom in (1.0, 2.0, 30.0):
+        assert 2 * special.stdtr(freedom, -far(freedom)) == pytest.approx(6.334e-5, rel=1e-3)
+    assert far(1.0) == pytest.approx(math.tan(math.pi * (0.5 - 6.334e-5 / 2)), rel=1e-3)
+    assert far(math.inf) == pytest.approx(4.0)
+
+
 def test_absent_cells_and_replicas_are_left_out() -> None:
     tree = queues()
     data = tree["equilibrium"].to_dataset()
@@ -194,6 +244,7 @@ def test_absent_cells_and_replicas_are_left_out() -> None:
     xr.testing.assert_allclose(fits.sel(lam=[LAM], N=list(SIZES)), clt_constants(tree))
     assert (fits.n.sel(lam=0.3) == 0).all()
     assert np.isnan(fits.value.sel(lam=0.3)).all()
+    assert fits.replicas.values.ravel().tolist() == [0, 24 * 3]
     empty = next(constant_table(fits))
     assert str(empty) == (
         "bias_X not fitted: too few N with 3 replicas that differ, or not two standard errors above 0"
@@ -242,6 +293,17 @@ def test_absent_groups_and_too_few_replicas_are_named() -> None:
         clt_constants(queues(N=(20,)))
 
 
+def test_equal_replicas_are_said_to_tell_no_error() -> None:
+    tree = queues(replicas=4)
+    data = tree["equilibrium"].to_dataset()
+    text = (
+        "tree must hold replicas that differ at each of 2 or more N in equilibrium, got equal ones: "
+        r"replicas that do not differ tell no error; were they run with different seeds\?"
+    )
+    with pytest.raises(ValueError, match=text):
+        clt_constants(changed(tree, "equilibrium", data.isel(replica=[0, 0, 0])))
+
+
 def stored(tmp_path: Path, name: str = "one.nc") -> Path:
     path = tmp_path / name
     queues(replicas=8).to_netcdf(path, engine="netcdf4")
@@ -269,6 +331,30 @@ def test_command_leaves_out_places_without_results(
     assert main([str(tmp_path / "cases.nc")]) == 0
     out = capsys.readouterr().out
     assert out.count("bias_X") == 1
+    assert "no fit" not in out
+
+
+def test_table_names_a_network_once_and_one_without_a_fit_in_a_line_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = queues(replicas=8)
+    few, long = "hyperexponential(scv=10)", "lognormal(sigma=1.5)"
+    made = {
+        name: xr.concat([tree[name].to_dataset().assign_coords(G=[G]) for G in (few, long)], "G")
+        for name in ("equilibrium", "invariant")
+    }
+    data = made["equilibrium"]
+    made["equilibrium"] = data.where((long == data.G) | (data.replica < 2))
+    xr.DataTree.from_dict(made).to_netcdf(tmp_path / "cases.nc", engine="netcdf4")
+    assert main([str(tmp_path / "cases.nc")]) == 0
+    _, _, body = capsys.readouterr().out.partition("──\n")
+    assert max(map(len, body.splitlines())) <= 80
+    rows = [line.split() for line in body.splitlines() if line.strip()]
+    assert rows[0] == ["1", "0.5", "hyperexponential", "-", "no", "fit"]
+    assert rows[1] == ["(scv=10)"]
+    assert rows[2][:4] == ["1", "0.5", "lognormal", "bias_X"]
+    assert rows[3] == ["(sigma=1.5)"]
+    assert [row[0] for row in rows[4:]] == ["bias_S2", "bias_S3", "variance_X", "sd_S1", "sd_S2", "sd_S3"]
 
 
 def test_module_runs_without_a_warning_of_its_own() -> None:
@@ -298,9 +384,9 @@ ROW = ConstantFit(
 )  # fmt: skip
 
 
-def test_row_without_exact_value_is_a_sentence_and_a_line_of_the_table() -> None:
+def test_row_without_exact_value_is_a_sentence() -> None:
     assert str(ROW) == "bias_X 4 ± 0.1 (95 % 3.8 … 4.2), 64 replicas at N ≥ 32"
-    assert table([ROW], Network(replacement=False), "store").row_count == 1
+    assert ROW.place == (2, 0.9, "lomax(beta=2.5)")
 
 
 def test_figure_has_a_panel_for_each_constant_and_the_exact_limit_at_the_axis() -> None:
@@ -320,11 +406,22 @@ def test_figure_has_a_panel_for_each_constant_and_the_exact_limit_at_the_axis() 
         constants_figure(many)
 
 
-def test_an_infinite_mean_queue_has_no_bias_and_gives_no_warning() -> None:
+def test_an_infinite_mean_queue_has_neither_bias_nor_variance_and_gives_no_warning() -> None:
     tree = queues(replicas=8, batches=4)
     endless = tree["invariant"].to_dataset()
     endless["mean_queue"] = endless.mean_queue * np.inf
     cell = tree["equilibrium"].to_dataset().isel(N=0, d=0, lam=0, G=0)
     found = measured_constants(cell, endless.isel(d=0, lam=0, G=0))
-    assert "bias_X" not in found
-    assert {"bias_S2", "variance_X", "sd_S1"} <= set(found)
+    assert not {"bias_X", "variance_X"} & set(found)
+    assert {"bias_S2", "sd_S1"} <= set(found)
+
+
+@pytest.mark.parametrize("reaching", [3, 4])
+def test_the_bias_of_a_level_that_most_replicas_never_reach_is_left_out(reaching: int) -> None:
+    tree = queues(replicas=8, batches=4)
+    batches = tree["equilibrium"].to_dataset().copy(deep=True)
+    batches["S_batch"] = batches.S_batch.where((batches.level < 3) | (batches.replica < reaching), 0.0)
+    cell = batches.isel(N=0, d=0, lam=0, G=0)
+    found = measured_constants(cell, tree["invariant"].to_dataset().isel(d=0, lam=0, G=0))
+    assert "bias_S2" in found
+    assert ("bias_S3" in found) == (reaching == 4)

@@ -17,9 +17,12 @@ from analysis.heavy_traffic import (
     queue_laws,
     two_times,
 )
+from analysis.heavy_traffic_chaos import pairs_left_out
 from analysis.heavy_traffic_data import Cell, Starts, load_tree, starts_of
 from analysis.heavy_traffic_figures import heavy_traffic_figure
 from analysis.heavy_traffic_scales import fit_joint
+from analysis.report_heavy_traffic import covariances
+from analysis.report_page import Draft
 from sweep.diffusion.study import solve_heavy_limit
 
 ROW = ("b1", "b0", "ell", "G")
@@ -245,7 +248,7 @@ def test_queues_that_are_all_alike_have_no_correlation() -> None:
 
 def test_chaos_needs_nearly_all_levels() -> None:
     with pytest.raises(
-        ValueError, match=r"levels must hold nearly all queues .*, got 3: store about 8√m levels"
+        ValueError, match=r"levels must hold nearly all queues .*, got 3: store about 8√m levels, 8 for m = 1"
     ):
         pair_covariances(chaos_tree(0.0, levels=3))
     tree = chaos_tree(0.0)
@@ -262,6 +265,43 @@ def test_chaos_needs_nearly_all_levels() -> None:
         )
     with pytest.raises(ValueError, match="tree must hold tagged queues, got none"):
         queue_laws(tree)
+
+
+def with_shares(tree: xr.DataTree, levels: int = 20) -> xr.DataTree:
+    """Add geometric S, of ratio .5 and at m = 400 of .9, where 20 levels leave much of Q² out."""
+    network = tree["network"].to_dataset()
+    ratio = xr.where(network.m == 400, 0.9, 0.5)
+    level = xr.DataArray(np.arange(1, levels + 1), dims="level", name="level")
+    S = ratio ** level.assign_coords(level=level) * xr.ones_like(network.W1)
+    network["S"] = S.transpose(*DIMS, "level")
+    return xr.DataTree.from_dict({"network": network, "diffusion": tree["diffusion"].to_dataset()})
+
+
+def test_pairs_that_are_left_out_are_counted_with_the_cure(
+    tree: xr.DataTree, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares = with_shares(tree)
+    text = "3 of 9 cells are left out: store about 8√m levels, 160 for m = 400"
+    assert len(pair_covariances(shares)) == 6
+    assert pairs_left_out(shares) == text
+    shares.to_netcdf(tmp_path / "shares.nc")
+    assert main([str(tmp_path / "shares.nc")]) == 0
+    assert text in " ".join(capsys.readouterr().out.split())
+    draft = Draft()
+    covariances(shares, draft)
+    assert draft.notes == [f"{text}."]
+    # With all levels of note, nothing is said.
+    assert pairs_left_out(shares.isel(m=[0, 1])) == ""
+    few = shares.copy(deep=True)
+    few["network/S"][{"N": 0, "m": 0, "replica": slice(7, None)}] = math.nan
+    assert pairs_left_out(few) == text.replace("3", "4", 1) + "; give each 8 replicas or more"
+    alone = shares.isel(m=[0, 1]).map_over_datasets(
+        lambda group: group.assign_coords(N=[1, *SIZES[1:]]) if "N" in group.dims else group
+    )
+    assert pairs_left_out(alone) == "2 of 6 cells are left out: a pair takes N of 2 or more"
+    slow = chaos_tree(0.0, levels=9)
+    slow["network/S"][..., -1] = 0.5
+    assert pairs_left_out(slow) == "1 of 1 cells is left out: store more than 8√m levels, about 18 for m = 1"
 
 
 # ---- what is read -------------------------------------------------------------------------------------

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import sweep
 from sweep.engines import ask as asking
 from sweep.engines import job_main, jobs
 from sweep.engines.checkup import compare_nodes
-from sweep.engines.dashboard import Dashboard
+from sweep.engines.dashboard import Dashboard, UnreachableError
 from sweep.engines.listing import Listing
 from sweep.engines.serial import SerialEngine
 from sweep.errors import EngineError, LockError, MismatchError, SpecError
 from sweep.spec import parse_spec
+from sweep.status import store_status
 from tests.fake_head import STORE, FakeHead, job_entry
+from tests.job_head import commands
 
 SPEC: dict[str, Any] = {
     "name": "small",
@@ -67,6 +71,53 @@ def test_a_store_is_known_by_its_path_without_links(head: FakeHead, place: str, 
     found = jobs.find(head.connect(), "~/it")
     assert found is not None
     assert found.id == (expected or "sweep-run-0")
+
+
+def test_a_job_that_has_ended_is_known_by_its_store_without_links(head: FakeHead) -> None:
+    """By any spelling the latest is meant, and of another store none."""
+    known = [job_entry("FAILED", f"run-{time}", time) for time in (1, 2, 3)]
+    for job, given, place in zip(
+        known, ("~/x", "/long/x", "/y"), ("/home/u/x", "/home/u/x", "/y"), strict=True
+    ):
+        job["metadata"] = {"sweep": "run", "store": given}
+        log = {"logs": f'sweep-job: {{"store": "{place}"}}\n'}
+        head.answers[f"/api/jobs/{job['submission_id']}/logs"] = log
+    head.answers["/api/jobs/"] = known
+    found = [jobs.find(head.connect(), name) for name in ("/home/u/x", "~/x", "/home/u/z")]
+    assert [job and job.id for job in found] == ["run-2", "run-2", None]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (UnreachableError("the head h is unreachable"), 1, "; the head h is unreachable"),  # 3 by `main`
+    ],
+)
+def test_whoever_does_not_wait_for_a_job_is_told_its_name(
+    head: FakeHead,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: BaseException,
+    code: int,
+    text: str,
+) -> None:
+    def stop(*_: object) -> None:
+        raise error
+
+    spec = tmp_path / "spec.toml"
+    spec.write_text(parse_spec(SPEC).to_toml())
+    monkeypatch.setattr(jobs, "start", lambda *_: "j")
+    monkeypatch.setattr(jobs, "state", stop)
+    head.answers["/api/version"] = {"ray_version": "2.60.0"}
+    head.answers["/api/jobs/"] = []
+    left = f"job j was submitted and may go on: `sweep cancel j --address {head.address}`{text}"
+    with pytest.raises(type(error), match=f"^{re.escape(left)}$"):
+        jobs.submit(head.connect(), spec, store=STORE)
+    place = ["--store", STORE, "--address", head.address]
+    done = CliRunner().invoke(commands(), ["submit", str(spec), *place])
+    assert done.exit_code == code
+    assert left in (done.stderr if code == 130 else str(done.exception))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +300,7 @@ def test_a_job_tells_whether_its_input_is_at_fault(
 def test_a_job_tells_that_it_has_begun_once_its_listing_is_of_the_spec_submitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a spec that has grown; then with nothing to do."""
+    """With a spec that has grown; then with nothing to do but to write a damaged layout anew."""
     store, run = tmp_path / "store", sweep.run
     run(SPEC, store=store, engine="serial")
     listing = Listing(str(store), tmp_path)
@@ -273,7 +324,9 @@ def test_a_job_tells_that_it_has_begun_once_its_listing_is_of_the_spec_submitted
         job_main._run(listing, 1)
     assert seen == [(8, True, True)]
     Path("spec.toml").write_text(parse_spec(SPEC).to_toml())
+    (store / "layout.json").write_text("{}")
     assert job_main._run(listing, 1) == job_main.DONE
+    assert store_status(store).done == 2
     assert jobs._facts(capsys.readouterr().out) == {"begun": True}
 
 

@@ -25,7 +25,15 @@ def head() -> Iterator[FakeHead]:
     "address",
     [
         *["ray://head:10001", "ftp://head", "http://", "", "head:port", "http://head:99999999"],
-        *["http://[::1", "head /x", "http://head/\u00fc", "http://" + 64 * "h", "head\n:8265"],
+        *[
+            "http://[::1",
+            "head /x",
+            "http://head:0",
+            "head:",
+            "http://head/\u00fc",
+            "http://" + 64 * "h",
+            "head\n:8265",
+        ],
     ],
 )
 def test_other_addresses_are_refused(address: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from sweep.engines.listing import Listing, window_name
 from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.lock import StoreLock
 from sweep.shard import DamageError
+from sweep.status import store_status
+from sweep.store import Store
 from tests.fake_head import STORE, FakeHead, job_entry
 from tests.job_head import commands
 
@@ -57,7 +60,7 @@ def test_a_store_is_fetched_whole_then_not_again(head: FakeHead, store: Path, tm
     assert same_results(tmp_path / "a", store)
     known = fetching.record(tmp_path / "a")
     assert known is not None
-    assert (known.address, known.store) == (head.address, STORE)
+    assert (known.address, known.store) == (head.address, str(store))
     again = fetching.fetch(head.connect(), "sweep-run-1", tmp_path / "a")
     assert (again.sent, again.bytes) == (0, 0)
 
@@ -113,25 +116,110 @@ def test_a_failure_that_was_cleared_is_cleared_here(head: FakeHead, store: Path,
 
 
 def test_a_damaged_shard_is_left_out_and_told(head: FakeHead, store: Path, tmp_path: Path) -> None:
-    """What was fetched of it before stays."""
+    """What was fetched of it before stays, and is then not missed."""
     mine, run = tmp_path / "head" / "store", CliRunner()
     shutil.copytree(store, mine)
     head.offer(mine)
     fetching.fetch(head.connect(), STORE, tmp_path / "before")
     shard = max(mine.glob("shards/network-*.nc"))
     shard.write_bytes(shard.read_bytes()[:-7])
+    shutil.copytree(tmp_path / "before", tmp_path / "broken")
+    shutil.copy(shard, tmp_path / "broken" / "shards")
     head.offer(mine)
-    for target, files in (("after", 0), ("before", 1)):
+    for target, missed in (("after", 1), ("before", 0), ("broken", 1)):
         arguments = ["fetch", STORE, "--address", head.address, "--to", str(tmp_path / target)]
         done = run.invoke(commands(), arguments)
-        assert done.exit_code == 1, done.output
-        assert "1 file is damaged on the head: submit again to recompute it" in done.stdout
-        assert (tmp_path / target / "shards" / shard.name).exists() == bool(files)
+        assert done.exit_code == missed, done.output
+        text = "1 file is damaged on the head: submit again to recompute it"
+        assert (text in done.stdout) == bool(missed)
+        assert (tmp_path / target / "shards" / shard.name).exists() == (target != "after")
     assert same_results(tmp_path / "before", store)
     kept = sweep.load(tmp_path / "after")
     assert kept["fluid"].to_dataset().identical(sweep.load(store)["fluid"].to_dataset())
     told = run.invoke(commands(), ["status", STORE, "--address", head.address])
     assert f"damaged, will be computed again: {mine / 'shards' / shard.name}" in told.stdout
+
+
+DAMAGED_LAYOUTS = [
+    b"",
+    b"{}",
+    b"[]",
+    b"null",
+    b"{",
+    b"\0" * 100,
+    b"\xff\xfe",
+    b'{"groups": [{"keys": [[]]}]}',
+    b'{"groups": 3}',
+    lambda text: text.replace(b'"replicas": 3', b'"replicas": "three"'),
+    lambda text: text.replace(b'"title"', b'"other"'),
+    lambda text: text.replace(b'"small"', b'"\xff"'),
+    lambda text: text.replace(b"[5, 10]", b"[10, 5]"),
+    lambda text: text.replace(b'"keys": [[0, ', b'"keys": [[7, '),
+    lambda text: text[:-9],
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_LAYOUTS)
+def test_a_damaged_layout_is_told_and_written_anew_by_another_run(
+    head: FakeHead, store: Path, tmp_path: Path, damage: bytes | Callable[[bytes], bytes]
+) -> None:
+    mine = tmp_path / "head" / "store"
+    shutil.copytree(store, mine)
+    good = (mine / "layout.json").read_bytes()
+    bad = damage if isinstance(damage, bytes) else damage(good)
+    assert bad != good
+    (mine / "layout.json").write_bytes(bad)
+    text = f"layout.json of {mine} is damaged"
+    cure = r" \(\w+\): run the sweep again, which writes it anew$"
+    with pytest.raises(StoreError, match=f"^{re.escape(text)}{cure}"):
+        store_status(mine)
+    head.offer(mine)
+    told = CliRunner().invoke(commands(), ["status", STORE, "--address", head.address])
+    assert told.exit_code == 3, told.output
+    assert told.stdout.startswith(text)
+    with pytest.raises(StoreError, match=f"{STORE} on {head.address} cannot be fetched: {re.escape(text)}"):
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    sweep.run(mine / "spec.toml", store=mine, engine="serial")
+    assert (mine / "layout.json").read_bytes() == good
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"{", "{} is not a sweep store (JSONDecodeError in store.json): give the directory named as"),
+        (
+            b'{"format": 9, "numbers_version": 2, "frame": {}}',
+            "{} has store format 9, this version reads 1: use",
+        ),
+    ],
+)
+def test_a_store_that_cannot_be_read_is_not_said_to_be_empty(
+    head: FakeHead, store: Path, tmp_path: Path, content: bytes, text: str
+) -> None:
+    mine = tmp_path / "head" / "store"
+    shutil.copytree(store, mine)
+    (mine / "store.json").write_bytes(content)
+    head.offer(mine)
+    told = CliRunner().invoke(commands(), ["status", STORE, "--address", head.address])
+    assert told.exit_code == 3, told.output
+    assert told.stdout.startswith(text.format(mine))
+    assert "nothing is stored yet" not in told.stdout
+    with pytest.raises(StoreError, match=re.escape(f"cannot be fetched: {text.format(mine)}")):
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+
+
+def test_a_directory_where_a_file_should_be_hides_nothing_else(store: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "store"
+    shutil.copytree(store, mine)
+    (mine / "failures" / f"{'0' * 32}.json").mkdir(parents=True)
+    listing = Listing(str(mine), tmp_path)
+    listing.write()
+    content = json.loads((tmp_path / f"{listing.name}.json").read_text())
+    assert (content["status"]["done"], content["trouble"]) == (2, "")
+    assert content["files"].keys() == {
+        path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()
+    } - {"results.nc", "checked.json"}
 
 
 def test_a_sweep_goes_on_as_long_as_someone_writes(
@@ -267,6 +355,26 @@ def test_directories_of_others_are_left_alone(head: FakeHead, store: Path, tmp_p
         fetching.fetch(head.connect(), STORE, tmp_path / "a")
 
 
+def test_a_directory_is_known_by_every_spelling_of_its_store(
+    head: FakeHead, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that has the path as it was asked for is of that spelling alone."""
+    monkeypatch.setattr(fetching, "ask", lambda *_: {"node": "n"})
+    head.offer(store)
+    other = {name.replace(window_name(STORE), window_name("~/it")): text for name, text in head.files.items()}
+    head.files |= other
+    head.answers["/api/jobs/"] = []
+    assert fetching.fetch(head.connect(), "~/it", tmp_path / "a").sent > 0
+    assert fetching.fetch(head.connect(), STORE, tmp_path / "a").sent == 0
+    note = tmp_path / "a" / fetching.RECORD_FILE
+    content = json.loads(note.read_text())
+    note.write_text(json.dumps({**content, "store": "~/it"}))
+    with pytest.raises(MismatchError, match="was fetched from ~/it, not /data/store: give that path, or"):
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert fetching.fetch(head.connect(), "~/it", tmp_path / "a").sent == 0
+    assert fetching.fetch(head.connect(), STORE, tmp_path / "a").sent == 0
+
+
 def test_a_job_that_has_listed_nothing_yet_is_told(head: FakeHead) -> None:
     head.answers["/api/jobs/"] = [job_entry("RUNNING")]
     with pytest.raises(EngineError, match=r"the job has not listed /data/store yet .*: try again shortly"):
@@ -282,7 +390,11 @@ def test_a_listing_outside_a_session_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_listing_of_nothing_says_so(tmp_path: Path) -> None:
+    """Nor has a store that is being made a fault."""
     listing = Listing(str(tmp_path / "store"), tmp_path)
-    listing.write()
-    content = json.loads((tmp_path / f"{listing.name}.json").read_text())
-    assert (content["status"], content["files"]) == (None, {})
+    for files in (set(), {"store.json", "spec.toml"}):
+        listing.write()
+        content = json.loads((tmp_path / f"{listing.name}.json").read_text())
+        assert (content["status"], content["trouble"], content["files"].keys()) == (None, "", files)
+        if not files:
+            Store.create(tmp_path / "store", {"seed": 1}, "")

@@ -18,6 +18,7 @@ import pytest
 from sweep.engines import jobs, package
 from sweep.engines.job_main import lacks
 from sweep.errors import EngineError, SpecError
+from sweep.laws import parse_law
 from tests.fake_head import STORE, FakeHead
 
 NEEDS: Mapping[str, Any] = {"python": "3.11", "packages": {"numpy": ["2.4", "3"]}, "here": {}}
@@ -92,13 +93,28 @@ def test_files_that_a_spec_names_go_along(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("data/one.txt", "two.txt", "unnamed.txt"):
         Path(name).write_text("1\n3\n")
     Path("spec.toml").write_text(
-        'G = ["trace(data/one.txt)", "exponential", "trace(path=\'two.txt\')", "lomax(beta=1.5)"]'
+        'G = ["trace(data/one.txt)", "exponential", "trace(\'two.txt\')", "lomax(beta=1.5)"]'
     )
     content = package.spec_package(Path("spec.toml"))
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.namelist() == ["data/one.txt", "requires.json", "spec.toml", "start.sh", "two.txt"]
         assert archive.read("data/one.txt") == b"1\n3\n"
     assert content == package.spec_package(Path("spec.toml"))
+
+
+@pytest.mark.parametrize(
+    "name", ["data/run=3/times.txt", "a=b.txt", "x,y.txt", "path=it.txt", " odd ", "a b"]
+)
+@pytest.mark.parametrize("text", ["trace({})", "law(trace({}), mean=2)", "renewal(trace({}), age=0.5)"])
+def test_a_file_goes_along_whatever_its_name(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text("1\n3\n")
+    law = parse_law(f"trace('{name}')")
+    for path in (f"'{name}'", f'"{name}"', str(law).removeprefix("trace(").removesuffix(")")):
+        assert list(package.named_files({"G": [text.format(path)]})) == [name]
 
 
 def test_a_file_outside_the_current_directory_is_refused(

@@ -95,6 +95,7 @@ def test_every_task_has_one_outcome_and_no_rule_is_broken(
         done
     )  # nothing that was finished is executed again, nothing lost was finished
     assert deaths or len(done) == len(tasks)
+    assert not engine._suspects
 
 
 class Still(Played):
@@ -195,3 +196,16 @@ def test_a_task_that_may_not_have_begun_is_blamed_for_the_second_death() -> None
         assert outcome.lost
         assert outcome.error == "worker died (exit code 3) while running unsure"
         assert engine.hired == 2
+
+
+def test_each_attempt_of_a_task_has_the_benefit_of_the_doubt() -> None:
+    source = long_tasks("unsure")
+    with Starts(1, "ready") as engine:
+        attempts = 0
+        for outcome in engine.run(source):
+            assert outcome.lost
+            attempts += 1
+            assert engine.hired == 2 * attempts
+            if attempts < 3:
+                source.tasks.append(outcome.task)
+    assert attempts == 3

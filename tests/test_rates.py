@@ -322,6 +322,17 @@ def test_too_little_to_fit_says_what_is_missing() -> None:
         fit_rate(one_row([[1.0, 1.1]], (100,)))
 
 
+def test_distances_that_are_all_zero_ask_for_later_times() -> None:
+    start = one_row([[0.0] * 3] * 2, SIZES_TWO)["network"].to_dataset().rename(S_sup="X")
+    limit = xr.Dataset({"X": (("d", "lam", "G"), np.zeros((1, 1, 1)))}, start.drop_vars(["X", "N"]).coords)
+    text = (
+        "X must be above 0 at each of 2 or more N to follow a power of N, got 0 in every replica of an N, as "
+        "at t = 0: take later times"
+    )
+    with pytest.raises(ValueError, match=text):
+        fit_rate(xr.DataTree.from_dict({"network": start, "fluid": limit}), "X")
+
+
 def test_equal_replicas_give_no_error_to_tell() -> None:
     with pytest.raises(ValueError, match=r"replicas must differ to tell an error, got equal ones at N = 100"):
         fit_rate(one_row([[0.1] * 3, [0.3] * 3], SIZES_TWO))

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from analysis.__main__ import main
+from tests.report_samples import with_a_case_beside_the_grid
 
 
 def stored_at_snapshots(tmp_path):
@@ -68,3 +69,12 @@ def test_a_level_is_fitted_where_higher_ones_are_reached_by_nobody(tmp_path, cap
     )
     assert main([str(path), "--quantity", "V", "--level", "7"]) == 0  # at N = 100 there is nothing to fit
     assert re.search(r"exponential.* 16$", capsys.readouterr().out, re.M)
+
+
+def test_a_row_without_a_fit_shows_what_is_stored(tmp_path, capsys):
+    path = tmp_path / "results.nc"
+    with_a_case_beside_the_grid().to_netcdf(path)
+    assert main([str(path)]) == 0
+    fitted, single = capsys.readouterr().out.splitlines()[-2:]
+    assert fitted.split()[-1] == "36"
+    assert single.split()[-6:] == ["-", "no", "fit", "-", "-", "12"]

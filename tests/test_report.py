@@ -24,7 +24,7 @@ from analysis.report_page import (
     STANDINGS,
 )
 from analysis.report_pictures import images_of
-from analysis.report_store import Contents, contents_of
+from analysis.report_store import Contents, contents_of, spec_grid
 from analysis.report_text import marked_up, with_error
 from sweep.errors import StoreError
 from sweep.spec import parse_spec
@@ -48,7 +48,7 @@ SPECS: dict[str, dict[str, Any]] = {
     },
 }
 #: Elements without an end tag.
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "wbr"}
 
 
 class Page(HTMLParser):
@@ -227,6 +227,29 @@ def test_files_of_numbers_are_named_where_the_sweep_is_run_again(
     again = report(tmp_path / "mine.nc").read_text(encoding="utf-8").split('id="again"')[1]
     named = ", ".join(f"<code>{file}</code>" for file in files)
     assert (f"Its laws read the numbers of {named},\nwhich are not on this page" in again) == bool(files)
+
+
+def test_what_was_asked_for_has_every_case_and_laws_as_tables_name_them(tmp_path: Path) -> None:
+    tree = synthetic(-0.5)
+    law, gone = "phase_type(alpha=[1.0, 0], T=[[-2.0, 2.0], [0.0, -2.0]])", "trace(gone.txt)"
+    case = f'[[cases]]\nN = 100\nG = "{law}"\nreplicas = 16\n'
+    tree.attrs["spec"] = f'seed = 1\n{case * 22}[grid]\nG = ["{law}", "{gone}"]\nlam = [0.9]\n[run]\nt = 2'
+    contents = Contents(tree=tree, name="", counts={}, replicas=0, failures=(), remarks=())
+    grid = spec_grid(contents)
+    assert grid is not None
+    shown = "phase_type(alpha=[1, 0], T=[[-2, 2], [0, -2]])"
+    assert list(grid.rows) == [
+        ("G", f"{shown}, {gone}"),
+        ("lam", "0.9"),
+        *[("single case", f"N = 100, G = {shown}, replicas = 16")] * 20,
+        ("more single cases", "2"),
+        ("t", "2"),
+        ("seed", "1"),
+    ]
+    tree.to_netcdf(tmp_path / "mine.nc")
+    text = report(tmp_path / "mine.nc").read_text(encoding="utf-8")
+    assert "phase_type(<wbr>alpha=[1, 0], T=" in text
+    assert "Not asked of this sweep. To ask takes a new store: " in text
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.chaos import FITTED, ChaosFit
+from analysis.fluctuations import ConstantFit
 from analysis.report import TOPICS
 from analysis.report_chaos import _judged, _split_at_random
+from analysis.report_constants import _compared
 from analysis.report_page import (
     MOST_ANSWERS,
     Answer,
@@ -22,11 +25,13 @@ from analysis.report_page import (
     Standing,
     Topic,
     answered,
+    compared,
     undecided,
 )
 from analysis.report_text import scaled_place
 from analysis.stores import cure_of
-from tests.report_samples import synthetic
+from tests.report_samples import synthetic, with_a_case_beside_the_grid
+from tests.test_bias import biased
 from tests.test_equilibrium_analysis import drawn, store
 from tests.test_fluctuations import queues
 from tests.urns import inverse, urns
@@ -119,6 +124,9 @@ def test_what_is_left_in_equilibrium_must_be_small_to_be_nothing(
 
 def test_independence_agrees_only_where_it_is_expected() -> None:
     assert _judged(chaos(p_zero=0.4), independent=True).standing == Standing.AGREES
+    expected, open_ = (_judged(chaos(p_zero=0.4), independent=known).text for known in (True, False))
+    assert expected == "independent within error at every N (p = 0.4)."
+    assert open_ == "independent within error at every N (p = 0.4); more replicas may show a dependence."
     assert _judged(chaos(p_zero=1e-4), independent=True).standing == Standing.INCONCLUSIVE
 
 
@@ -131,15 +139,6 @@ def test_many_answers_become_counts_with_what_differs_by_name() -> None:
         ("8 of 9 rows, 9 decided", Standing.AGREES),
         ("row 4", Standing.DIFFERS),
     ]
-
-
-def with_a_case_beside_the_grid() -> xr.DataTree:
-    """The known law at (2, .9), and one point more at (3, .5): of four networks two were asked for."""
-    tree = synthetic(-0.5)
-    wide = tree["network"].to_dataset().reindex(d=[2, 3], lam=[0.9, 0.5])
-    wide["S_sup"].loc[{"N": 1000, "d": 3, "lam": 0.5}] = wide.S_sup.sel(N=1000, d=2, lam=0.9).values
-    tree["network"] = xr.DataTree(wide)
-    return tree
 
 
 def test_empty_corners_of_a_grid_are_no_networks() -> None:
@@ -157,6 +156,48 @@ def test_empty_corners_of_a_grid_are_no_networks() -> None:
     assert labels[1].endswith(": no fit")
     (grid,) = section.grids
     assert [row[0] for row in grid.rows] == [one.part for one in section.answers]
+    assert grid.rows[1][1:] == ("–", "–", "–", "–", "12")
+    assert picture.alternative.endswith("; without a fit: 1.")
+
+
+def test_a_single_case_is_in_the_answers_the_table_and_the_figure_of_chaos() -> None:
+    one = urns(inverse, 1000)["network"].to_dataset()
+    wide = one.reindex(d=[2, 3])
+    wide["S"].loc[{"N": 60, "d": 3}] = one.S.sel(N=60, d=2).values
+    section = answered(TOPICS["transient"][3], xr.DataTree.from_dict({"network": wide}))
+    fitted, single = section.answers
+    assert single.part.startswith("d = 3")
+    assert single.standing == Standing.INCONCLUSIVE
+    assert single.text.startswith("nothing to fit: fewer than two N that are large enough have replicas")
+    (grid,), (picture,) = section.grids, section.pictures
+    assert [row[0] for row in grid.rows] == [fitted.part, single.part]
+    assert grid.rows[1][1:] == ("–", "–", "–", "–", "–", "1000")
+    for answer in (fitted, single):
+        assert f"{answer.part}: {answer.text}" in picture.alternative
+    labels = [text.get_text() for axes in picture.figure.axes for text in legend_texts(axes)]
+    assert [label.partition(":")[0] for label in labels] == ["d = 2", "d = 3"]
+    assert labels[1] == "d = 3: no fit"
+    assert "with fits a/N + b/N² and a line of slope −1" in picture.caption
+    assert "with fits a + b/N" in picture.caption
+
+
+def test_a_single_case_is_in_the_answers_the_table_and_the_figure_of_the_errors() -> None:
+    tree = biased(3.0, 0.2)
+    groups = {name: data.to_dataset().expand_dims(t=[1.0]).copy() for name, data in tree.children.items()}
+    wide = {name: data.reindex(d=[2, 3]) for name, data in groups.items()}
+    size = wide["network"].N.values[-1]
+    wide["network"]["X"].loc[{"N": size, "d": 3}] = wide["network"].X.sel(N=size, d=2).values
+    wide["fluid"]["X"].loc[{"d": 3}] = wide["fluid"].X.sel(d=2).values
+    section = answered(TOPICS["transient"][2], xr.DataTree.from_dict(wide))
+    _, single = section.answers
+    assert single.standing == Standing.INCONCLUSIVE
+    assert single.text == "too few N with 3 replicas or more that differ for a fit."
+    (grid,), (picture,) = section.grids, section.pictures
+    assert grid.rows[1][0] == single.part
+    assert grid.rows[1][1:6] == ("–", "–", "–", "–", "–")
+    assert single.text in picture.alternative
+    labels = [text.get_text() for axes in picture.figure.axes for text in legend_texts(axes)]
+    assert labels[1] == f"{single.part}: no fit"
 
 
 def legend_texts(axes: Axes) -> list[Text]:
@@ -177,6 +218,34 @@ def test_without_a_norm_chaos_has_one_plot_and_says_so() -> None:
 def test_constants_are_named_by_their_network_where_a_figure_is_told_in_words() -> None:
     (picture,) = answered(TOPICS["equilibrium"][1], queues(replicas=8, batches=6)).pictures
     assert "d = 1, λ = 0.5, exponential, N · bias of X → " in picture.alternative
+
+
+@pytest.mark.parametrize(
+    ("freedom", "z", "standing"),
+    [
+        (2.0, 100.0, Standing.AGREES), (2.0, 130.0, Standing.DIFFERS), (60.0, 4.2, Standing.AGREES),
+        (60.0, 4.5, Standing.DIFFERS), (math.inf, 4.1, Standing.DIFFERS),
+    ],
+)  # fmt: skip
+def test_an_exact_limit_is_far_by_the_degrees_of_freedom_of_the_error(
+    freedom: float, z: float, standing: str
+) -> None:
+    # Student's t is as rarely beyond 125.6 and 4.30 with 2 and 60 degrees of freedom as a normal beyond 4.
+    fit = ConstantFit(
+        d=2, lam=0.9, G="exponential", constant="bias_X", value=4.0, value_stderr=0.1, value_lo=3.8,
+        value_hi=4.2, second=1.0, p_value=0.5, N_min=32.0, dropped=0, n=64, exact=4.0, z=z, freedom=freedom,
+    )  # fmt: skip
+    sure = replace(fit, constant="variance_X", z=3.0, freedom=math.inf)
+    assert _compared([fit, sure], "here").standing == standing
+
+
+@pytest.mark.parametrize(("quantile", "far"), [(4.303, 125.6), (2.0003, 4.302), (1.96, 4.0)])
+def test_an_exponent_is_far_by_the_degrees_of_freedom_of_its_interval(quantile: float, far: float) -> None:
+    # .975 quantiles of Student's t with 2, 60 and very many degrees of freedom.
+    interval = 1 - 0.1 * quantile, 1 + 0.1 * quantile
+    for side in (-1, 1):
+        assert compared(1.0, 0.1, interval, 1 + side * 0.099 * far) == Standing.INCONCLUSIVE
+        assert compared(1.0, 0.1, interval, 1 + side * 0.101 * far) == Standing.DIFFERS
 
 
 def test_a_hyphen_in_the_name_of_a_file_is_no_minus() -> None:

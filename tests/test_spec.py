@@ -115,7 +115,7 @@ def test_levels_have_a_stated_default():
         ("name", "", "name must have at least 1 character, got ''"),
         ("grid.N", [0], "grid.N must be at least 1, got 0"),
         ("grid.N", [], "grid.N must have at least one value, got []"),
-        ("grid.N", [True], "grid.N must be a whole number, got True"),
+        ("grid.N", [True], "grid.N must be a whole number, got true"),
         ("grid.d", [1.5], "grid.d must be a whole number, got 1.5"),
         ("grid.lam", [-0.5], "grid.lam must be positive and finite, got -0.5"),
         ("grid.lam", [float("nan")], "grid.lam must be positive and finite, got nan"),
@@ -158,7 +158,10 @@ def test_levels_have_a_stated_default():
         ("run.routing", "shortes", "round-robin, got 'shortes' (did you mean shortest?)"),
         ("run.keep", "Error", "run.keep must be 'paths' or 'errors', got 'Error' (did you mean errors?)"),
         ("run.method", "lump", "'lumped' or 'auto', got 'lump' (did you mean lumped?)"),
-        ("run.arrivals", "poisson", "run.arrivals must name a law, got 'poisson'"),
+        ("run.arrivals", "poisson", "run.arrivals must name a law, got 'poisson'; choices: exponential, "),
+        ("run.arrivals", "poisson", "trace(path), renewal(law, age=2), profile(0: 1, 5: 0.5)"),
+        ("run.arrivals", "profle(0: 1)", "law, got 'profle(0: 1)' (did you mean 'profile'?); choices: "),
+        ("run.arrivals", "renwal(erlang(k=2), age=1)", "(did you mean 'renewal'?); choices: exponential"),
     ],
 )
 def test_a_fault_is_named_with_its_value(path, value, text):
@@ -188,9 +191,35 @@ def test_missing_tables_are_named():
 
 def test_cells_that_cannot_be_are_named():
     lines = faults(changed(**{"run.replacement": False, "grid.d": [30], "grid.N": [20]}))
-    assert lines == ("d must be at most N without replacement, got d = 30 with N = 20",)
+    assert lines == ("grid.d must be at most N without replacement, got d = 30 with N = 20",)
     lines = faults(changed(**{"run.initial": "lengths(1: 0.333)", "grid.N": [50]}))
-    assert "initial must give whole numbers of queues" in lines[0]
+    assert "run.initial must give whole numbers of queues" in lines[0]
+
+
+def test_an_impossible_cell_says_whether_the_grid_or_which_case_makes_it():
+    case = {"N": 20, "d": 30, "lam": 0.5, "G": "exponential"}
+    lines = faults(
+        changed(**{"run.replacement": False, "cases": [{**case, "d": 2}, case], "grid.d": [1, 60]})
+    )
+    assert lines == (
+        "grid.d must be at most N without replacement, got d = 60 with N = 20",
+        "grid.d must be at most N without replacement, got d = 60 with N = 50",
+        "cases[1].d must be at most N without replacement, got d = 30 with N = 20",
+    )
+
+
+def test_one_table_of_cases_is_told_how_to_be_a_list():
+    lines = faults(changed(cases={"N": 20, "d": 1, "lam": 0.5, "G": "exponential"}))
+    assert lines == ("cases must be a list of tables, got one table: write [[cases]]",)
+
+
+def test_values_are_shown_as_toml_writes_them():
+    assert faults(changed(**{"run.snapshots": True})) == ("run.snapshots must be a list, got true",)
+    assert faults(changed(**{"run.levels": [3, True]})) == (
+        "run.levels must be a whole number, got [3, true]",
+    )
+    with pytest.raises(TypeError, match=r"got \(True,\)"):  # that of a program is Python's
+        parse_spec((True,))
 
 
 def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
@@ -198,8 +227,18 @@ def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
     path.write_text("name = \n")
     with pytest.raises(SpecError, match="the spec must be TOML"):
         read_spec(path)
-    with pytest.raises(SpecError, match="the spec file must be readable text"):
+    with pytest.raises(SpecError) as caught:
         read_spec(tmp_path / "absent.toml")
+    cure = "`sweep example` writes one"
+    absent = f"the spec file must be readable text, got no such file or directory: {cure}"
+    assert caught.value.errors == (absent,)
+    with pytest.raises(SpecError, match=r"must be readable text, got is a directory$"):
+        read_spec(tmp_path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(
+        SpecError, match="the spec file must be readable text, got 'utf-8' codec can't decode"
+    ):
+        read_spec(path)
 
 
 def test_a_relative_path_of_a_trace_starts_from_the_working_directory(tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
         (HEAVY, {"run.tagged": 21}, "tagged queues must be at most N = 20, got 21: give "),
         (HEAVY, {"run.fixed": [1.0] * 21}, "fixed queues must be at most N = 20, got 21: give "),
         (HEAVY, {"run.fixed": ["1"]}, "run.fixed must be a number, got '1'"),
-        (HEAVY, {"grid.b1": [True]}, "grid.b1 must be a number, got True"),
+        (HEAVY, {"grid.b1": [True]}, "grid.b1 must be a number, got true"),
         (HEAVY, {"run.tolerance": 1e-12}, "run.tolerance must be greater than or equal to 0.00000000001"),
         (HEAVY, {"run.replacement": False, "grid.ell": [21]}, "ell must be at most N without replacement"),
         (
@@ -171,6 +171,11 @@ def test_one_network_seen_at_two_scales_makes_two_cells():
         ),
         (
             TRANSIENT,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.target_quantity": "S_supp"},
+            "S_sup, got 'S_supp' (did you mean S_sup?)",
+        ),
+        (
+            TRANSIENT,
             {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.routing": "shortest"},
             "target_quantity must be one of S, D, X, E, R_E, longest, got 'S_sup' by default, which this",
         ),
@@ -192,12 +197,12 @@ def test_a_fault_is_named_with_its_value(tables, changes, text):
         (
             TRANSIENT,
             {"run.ages": [0.0, 1.0]},
-            "ages must come with snapshots, at whose times they are looked at, got (0.0, 1.0) alone",
+            "ages must come with snapshots, at whose times they are looked at, got [0.0, 1.0] alone",
         ),
         (
             TRANSIENT,
             {"run.ages": [0.0, 1.0], "run.snapshots": []},
-            "ages must come with snapshots, at whose times they are looked at, got (0.0, 1.0) alone",
+            "ages must come with snapshots, at whose times they are looked at, got [0.0, 1.0] alone",
         ),
         (
             TRANSIENT,
@@ -230,6 +235,57 @@ def test_a_fault_is_named_with_its_value(tables, changes, text):
 def test_a_key_that_another_makes_useless_is_refused(tables, changes, text):
     (line,) = faults(changed(tables, **changes))
     assert text in line
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes", "keys"),
+    [
+        (
+            TRANSIENT,
+            {"run.routing": "idle", "run.keep": "errors", "run.tolerance": 1e-5},
+            ["run.tolerance", "run.keep"],
+        ),
+        (
+            TRANSIENT,
+            {"run.routing": "shortest", "run.replacement": False, "run.fraction": 0.5, "grid.d": [2]},
+            ["run.fraction", "run.replacement", "grid.d"],
+        ),
+        (
+            EQUILIBRIUM,
+            {
+                "run.routing": "shortest",
+                "run.replacement": False,
+                "run.initial": "invariant",
+                "grid.lam": [2.0],
+            },
+            ["run.replacement", "run.initial", "grid.lam"],
+        ),
+        (
+            EQUILIBRIUM,
+            {"run.max_replicas": 9, "run.target_relative": True, "run.tolerance": 1e-5, "grid.lam": [1.0]},
+            ["run.target_relative", "run.max_replicas", "run.tolerance", "grid.lam"],
+        ),
+        (
+            EQUILIBRIUM,
+            {"run.target_stderr": 0.1, "run.replicas": 1, "run.arrivals": "profile(0: 1, 1: 0.5)"},
+            ["run.max_replicas", "run.replicas", "run.arrivals"],
+        ),
+        (
+            HEAVY,
+            {"run.target_stderr": 0.1, "run.target_quantity": "x", "grid.G": ["lomax(beta=1.5)"]},
+            ["run.max_replicas", "grid.G"],
+        ),
+        (
+            HEAVY,
+            {"run.target_stderr": 0.1, "run.max_replicas": 9, "run.target_quantity": "x", "grid.m": [1]},
+            ["grid.m", "run.target_quantity"],
+        ),
+        (HEAVY, {"run.target_stderr": 0.1, "grid": None}, ["run.max_replicas", "grid"]),
+    ],
+)
+def test_all_faults_of_keys_and_cells_together_are_told_at_once_and_equal_ones_once(tables, changes, keys):
+    lines = faults(changed(tables, **changes))
+    assert [line.split()[0] for line in lines] == keys
 
 
 @pytest.mark.parametrize(
@@ -307,4 +363,4 @@ def test_a_case_may_have_replicas_of_its_own_even_at_a_point_of_the_grid():
     assert parse_spec(tomllib.loads(spec.to_toml())) == spec
     target = changed(TRANSIENT, **{"run.target_stderr": 0.1, "run.max_replicas": 4})
     (line,) = faults({**target, "cases": cases[:1]})
-    assert line == "cases.replicas must lie between 2 and max_replicas = 4, got 5"
+    assert line == "cases[0].replicas must lie between 2 and max_replicas = 4, got 5"

@@ -16,7 +16,7 @@ import xarray as xr
 import sweep
 from analysis.tail_data import Tail, tail_at
 from analysis.tail_theory import TailPrediction, predict_tail
-from analysis.tails import classify_tail, judge, tail_table
+from analysis.tails import classify_tail, judge, main, tail_table
 from tests.tail_samples import LAM, STATES, exponential_tail, fit_of, log_tail, over, replicas_of
 
 REFERENCE = Path(__file__).parent / "reference" / "tail_exponents_lomax.csv"
@@ -279,6 +279,33 @@ def test_a_store_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "load", lambda _: xr.DataTree.from_dict({"invariant": tail}), raising=False)
     (fit,) = tail_table(classify_tail(Path("store")))
     assert (fit.regime, fit.agreement, fit.G) == ("double_exponential", "no prediction", None)
+
+
+def test_the_command_prints_a_verdict_for_each_state_and_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    S = np.exp(exponential_tail(8))
+    grid = {"d": [2, 3], "lam": [LAM], "G": ["exponential"], "level": np.arange(1, 9)}
+    state = xr.Dataset({"S": (tuple(grid), np.stack([S, np.full(8, np.nan)])[:, None, None])}, grid)
+    rng = np.random.default_rng(1)
+    shares = rng.binomial(10**6, S, (2, 1, 1, 6, 1, 8)) / 1e6
+    shares[1] = np.nan  # no run fills d = 3
+    networks = xr.Dataset(
+        {"S_batch": (("d", "lam", "G", "replica", "batch", "level"), shares)}, grid
+    ).expand_dims(N=[10**6])
+    tree = xr.DataTree.from_dict({"invariant": state, "equilibrium": networks})
+    tree.to_netcdf(tmp_path / "eq.nc")
+    assert main([str(tmp_path / "eq.nc"), "--figure", str(tmp_path / "tail.png")]) == 0
+    first, second, figure = capsys.readouterr().out.splitlines()
+    assert first.startswith("invariant state, d = 2, λ = 0.7, exponential: double exponential with r = 2.000")
+    assert second.startswith("N = 1000000, d = 2, λ = 0.7, exponential: double exponential with r = ")
+    assert " of 6 replicas; " in second
+    assert figure.startswith("figure: ")
+    tree["equilibrium"] = xr.DataTree(networks.isel(replica=[0]))
+    tree.to_netcdf(tmp_path / "one.nc")
+    assert main([str(tmp_path / "one.nc")]) == 0
+    text = "N = 1000000 left out: S_batch must have 2 replicas or more to tell an error, got 1"
+    assert capsys.readouterr().out.splitlines()[1:] == [text]
 
 
 @pytest.mark.parametrize(

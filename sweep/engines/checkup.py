@@ -52,7 +52,7 @@ def compare_nodes(nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
     Parameters
     ----------
     nodes
-        As `sweep.engines.ray.survey_cluster` returns them.
+        As `sweep.engines.ray_cluster.survey_cluster` returns them.
 
     Examples
     --------

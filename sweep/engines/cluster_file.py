@@ -32,6 +32,8 @@ PROVIDER_FIELDS: Mapping[str, frozenset[str]] = {
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
 #: Addresses by which a server listens on every network.
 _EVERYWHERE = {"0.0.0.0", "::"}
+#: A # within a word, which begins no comment.
+_INNER_HASH = re.compile(r"(?<=[^\s;&|()\\])#")
 #: What parts the words of a command.
 _GAP = re.compile(r"[ \t\r\n]")
 #: The variable that holds the head's address on a worker.
@@ -63,8 +65,11 @@ def check_cluster_file(config: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown(provider: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields of the provider that nothing reads."""
-    known = PROVIDER_FIELDS.get(provider["type"])
+    """Yield a misspelt type, and the fields of the provider that nothing reads."""
+    kind = provider["type"]
+    known = PROVIDER_FIELDS.get(kind)
+    if known is None and (close := difflib.get_close_matches(kind.strip().lower(), PROVIDER_FIELDS, 1)):
+        yield f"provider.type must be one that Ray has, got {shown(kind)}: did you mean {close[0]}?"
     for name in provider if known is not None else ():
         if name not in (known or ()):
             close = difflib.get_close_matches(str(name), sorted(known or ()), 1)
@@ -85,33 +90,39 @@ def _local(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     count = len(workers)
     if head in _HERE:
         yield f"provider.head_ip must be an address that the workers can reach, got {head!r}"
-    if head in workers:
+    if head.strip() in (worker.strip() for worker in workers):
         yield f"worker_ips must not hold head_ip, got {head!r} among them: the head works as well"
-    if len(set(workers)) < count:
+    if len({worker.strip() for worker in workers}) < count:
         yield "worker_ips must differ, got one twice: a machine runs one Ray"
     for name in ("min_workers", "max_workers"):
         given = config.get(name)
-        if given != count:
-            what = "none, which means 0" if given is None and name == "min_workers" else shown(given)
+        absent = given is None and name == "min_workers"
+        if isinstance(given, bool) or (0 if absent else given) != count:
+            what = "none, which means 0" if absent else shown(given)
             yield f"{name} must be {count}, the number of worker_ips, got {what}"
 
 
 def _starts(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the commands that start Ray."""
-    starts: dict[str, list[list[str]]] = {}
-    for role in ("head", "worker"):
+    starts: dict[str, list[list[str]]] = {"head": [], "worker": []}
+    for role in starts:
         name = f"{role}_start_ray_commands"
         lines = config.get(name, [])
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             yield f"{name} must be a list of commands, got {shown(lines)}: write each as text after a dash"
-            lines = []
-        starts[role] = [words for words in map(_words, lines) if _starts_ray(words)]
+            continue
+        commands = list(map(_words, lines))
+        starts[role] = [words for words in commands if _calls_ray(words, "start")]
+        # Without the key Ray has commands of its own; those that are not known may be scripts that start it.
+        idle = name in config and all(not words or _calls_ray(words, "stop") for words in commands)
+        if idle and not starts[role] and (role == "head" or config.get("max_workers")):
+            yield f"{name} must start Ray, got {shown(lines)}: add `ray start`"
     for words in starts["head"]:
         if "--head" not in words:
             yield "head_start_ray_commands must start Ray with --head"
         if not _values(words, "--autoscaling-config"):
             yield "head_start_ray_commands must pass --autoscaling-config, or the head starts no workers"
-        if _EVERYWHERE.intersection(_values(words, "--dashboard-host")):
+        if _EVERYWHERE.intersection(host.strip("[]") for host in _values(words, "--dashboard-host")):
             yield (
                 "head_start_ray_commands must not open the dashboard to the network: "
                 "use --dashboard-host=127.0.0.1 and a tunnel (`ray dashboard`)"
@@ -126,8 +137,8 @@ def _starts(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _words(command: str) -> list[str]:
     """Return the words of a command as a shell reads it, those within a quoted command (`bash -c`) too."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer = shlex.shlex(_INNER_HASH.sub(r"\#", command), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
     try:
         words = list(lexer)
     except ValueError:  # an apostrophe alone: the shell's own errors are not ours to tell
@@ -135,8 +146,8 @@ def _words(command: str) -> list[str]:
     return [part for word in words for part in (_words(word) if _GAP.search(word) else [word])]
 
 
-def _starts_ray(words: list[str]) -> bool:
-    return any(first.split("/")[-1] == "ray" and second == "start" for first, second in pairwise(words))
+def _calls_ray(words: list[str], command: str) -> bool:
+    return any(first.split("/")[-1] == "ray" and second == command for first, second in pairwise(words))
 
 
 def _values(words: list[str], option: str) -> list[str]:

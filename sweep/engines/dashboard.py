@@ -259,7 +259,8 @@ def check_address(address: str) -> str:
         parts = urlsplit(full)
         parts.path.encode("ascii")
         (parts.hostname or "").encode("idna")
-        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname)
+        fits = fits and parts.port != 0 and not parts.netloc.endswith(":")
     except ValueError:  # a port that is no number, or a name that no machine can have
         fits = False
     if not fits or not full.isprintable() or " " in full:

@@ -14,7 +14,7 @@ from sweep.disk import TEMPORARY, replacing, write_file, writing
 from sweep.engines import jobs
 from sweep.engines.ask import ask
 from sweep.engines.dashboard import Dashboard, RefusedError, UnreachableError
-from sweep.engines.listing import check_head_path, read_listing, window_name
+from sweep.engines.listing import check_head_path, is_listed, read_listing, window_name
 from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.lock import StoreLock
 from sweep.shard import DamageError, digest
@@ -32,15 +32,18 @@ _DIGEST_LENGTH = 32
 class Window:
     """A store on a head as last listed there, and the job that works on it, if the cluster knows one.
 
-    `status` is None if nothing is stored yet. Damaged files are left out of `files`.
+    `status` is None if nothing is stored yet, or if the store cannot be read: `trouble` then says why.
+    Damaged files are left out of `files`.
     """
 
     store: str  # as it was asked for, or as the job was given it
+    path: str  # without links or ~
     link: str  # name of its window
     node: str
     job: jobs.Job | None
     time: str
     status: Status | None
+    trouble: str
     files: Mapping[str, tuple[int, str]]
 
     @property
@@ -54,8 +57,8 @@ class Window:
 class Fetched:
     """What a fetch has done: files of the store, how many of them were sent now, and their bytes.
 
-    `damaged` counts the shards that could not be brought, as they are damaged on the head. `results` is the
-    cube, None if nothing is here yet.
+    `damaged` counts the shards that are not here because they are damaged on the head. `results` is the cube,
+    None if nothing is here yet.
     """
 
     files: int
@@ -73,7 +76,7 @@ class UndeliveredError(EngineError):
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Whence a store was fetched: the head, its path there, and when (UTC)."""
+    """Whence a store was fetched: the head, its path there without links or ~, and when (UTC)."""
 
     address: str
     store: str
@@ -120,11 +123,13 @@ def look(dashboard: Dashboard, name: str) -> Window:
         )
     return Window(
         store=store,
+        path=listing.store,
         link=link,
         node=node,
         job=job,
         time=listing.time,
         status=listing.status,
+        trouble=listing.trouble,
         files=listing.files,
     )
 
@@ -154,13 +159,15 @@ def fetch(
     Raises
     ------
     StoreError
-        The directory holds something else, or cannot be written.
+        The directory holds something else, or cannot be written; or the store cannot be read on the head.
     EngineError
         The head does not answer, or has no such store; or a file could not be brought, though the others
         were.
     """
     window = look(dashboard, name)
     place = Path(target)
+    if window.trouble:  # what would come of it could not be read here either, nor be mended by a later fetch
+        raise StoreError(f"{window.store} on {dashboard.address} cannot be fetched: {window.trouble}")
     _check_target(place, dashboard.address, window)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -179,18 +186,26 @@ def fetch(
             from sweep.store import Store
 
             store = Store.open(place)
-            consolidate(store, Layout.from_json(store.layout_text))
+            consolidate(store, Layout.from_json(store.layout_text, place))
     if missed is not None:
         raise missed
     return Fetched(
         files=len(window.files),
         sent=sent,
         bytes=volume,
-        damaged=0 if window.status is None else len(window.status.damaged),
+        damaged=0
+        if window.status is None
+        else sum(not _is_here(place, name) for name in window.status.damaged),
         complete=not window.goes_on,
         store=window.store,
         results=place / RESULTS_FILE if (place / RESULTS_FILE).exists() else None,
     )
+
+
+def _is_here(place: Path, shard: str) -> bool:
+    """Tell whether a shard that is damaged on the head was fetched whole before; its name has its digest."""
+    name = f"shards/{shard}"
+    return is_listed(name) and _digest_of(place / name) == Path(name).stem.rpartition("-")[2]
 
 
 def record(target: str | Path) -> Record | None:
@@ -202,7 +217,7 @@ def record(target: str | Path) -> Record | None:
 
 
 def _keep_record(place: Path, address: str, window: Window) -> None:
-    content = {"address": address, "store": window.store, "time": window.time}
+    content = {"address": address, "store": window.path, "time": window.time}
     write_file(place / RECORD_FILE, json.dumps(content).encode())
 
 
@@ -215,7 +230,8 @@ def _check_target(place: Path, address: str, window: Window) -> None:
         raise StoreError(
             f"{place} holds other files: give a new directory, or one that was fetched into before"
         )
-    if before.store != window.store:  # two stores may share a frame
+    # Two stores may share a frame. Older records have the path as it was asked for.
+    if before.store not in (window.path, window.store):
         raise MismatchError(
             f"{place} was fetched from {before.store}, not {window.store}: give that path, or a new directory"
         )

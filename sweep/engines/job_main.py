@@ -123,7 +123,7 @@ def publish(store: str) -> int:
 
 def survey() -> int:
     """Tell what each node of the cluster has."""
-    from sweep.engines.ray import survey_cluster
+    from sweep.engines.ray_cluster import survey_cluster
 
     tell(nodes=survey_cluster())
     return DONE

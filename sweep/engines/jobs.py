@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep.engines.dashboard import Dashboard, RefusedError
+from sweep.engines.dashboard import Dashboard, RefusedError, UnreachableError
 from sweep.engines.job_main import MARK, numbers
 from sweep.engines.listing import check_head_path
 from sweep.engines.package import (
@@ -89,7 +89,8 @@ def submit(
         fit each other.
     EngineError
         The cluster has another Ray, Python or packages, or is at work on this store already; or the job
-        failed otherwise before it wrote to the store.
+        failed otherwise before it wrote to the store. Where the head is lost meanwhile the text names the
+        job, as does that of a KeyboardInterrupt.
     """
     from sweep.spec import read_spec
 
@@ -105,7 +106,11 @@ def submit(
         )
     arguments = ["run", "--store", store] + ([] if workers is None else ["--workers", str(workers)])
     job = start(dashboard, arguments, content, {"sweep": "run", "store": store})
-    facts = await_facts(dashboard, job, "begun", patience)
+    try:
+        facts = await_facts(dashboard, job, "begun", patience)
+    except (KeyboardInterrupt, UnreachableError) as error:
+        left = f"job {job} was submitted and may go on: `sweep cancel {job} --address {dashboard.address}`"
+        raise type(error)(f"{left}; {error}" if str(error) else left) from error
     notes = list(facts.get("notes", ()))
     if "python" in facts and "begun" not in facts:
         notes.append(f"it has not opened its store within {patience:.0f} s: see `sweep logs`")
@@ -155,9 +160,9 @@ def jobs(dashboard: Dashboard) -> list[Job]:
 def find(dashboard: Dashboard, name: str) -> Job | None:
     """Return the job of this name, or that for this store; None if the cluster knows none.
 
-    Of a store's jobs the one that goes on is meant, else the latest. One that goes on is also known by the
-    store's path without links or ~. A cluster that was started anew has forgotten its jobs, but its disk
-    keeps their stores.
+    Of a store's jobs the one that goes on is meant, else the latest. They are also known by the store's path
+    without links or ~, which their logs tell. A cluster that was started anew has forgotten its jobs, but its
+    disk keeps their stores.
     """
     known = jobs(dashboard)
     named = [job for job in known if job.id == name] or [job for job in known if job.store == name]
@@ -165,8 +170,10 @@ def find(dashboard: Dashboard, name: str) -> Job | None:
     if going or name in (job.id for job in named):
         return (going or named)[0]
     places = {name, *(told_facts(dashboard, job.id).get("store", name) for job in named[:1])}
-    others = [job for job in known if job.going and told_facts(dashboard, job.id).get("store") in places]
-    return next(iter(others + named), None)
+    by_turn = sorted(known, key=lambda job: not job.going)  # the latest first among those that have ended
+    return next(
+        (job for job in by_turn if job in named or told_facts(dashboard, job.id).get("store") in places), None
+    )
 
 
 def require(dashboard: Dashboard, name: str) -> Job:

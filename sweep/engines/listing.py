@@ -28,13 +28,17 @@ _NAME = re.compile(
 
 
 class Content(BaseModel):
-    """What a listing says; `status` is None before there is a store, `files` has size and digest by name."""
+    """What a listing says; `files` has size and digest by name.
+
+    `status` is None before there is a store, or if it cannot be read: `trouble` then says why.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     store: str  # without links or ~
     time: str  # UTC
     status: Status | None
+    trouble: str = ""
     files: dict[str, tuple[Annotated[int, Field(ge=0)], Annotated[str, Field(pattern="^[0-9a-f]{32}$")]]]
 
 
@@ -139,14 +143,16 @@ class Listing:
     def write(self) -> None:
         """Write the listing: what the store holds, counted there, and the digest of each whole file."""
         begun = time.monotonic()
+        status, trouble = None, ""
         try:
             status = store_status(self.store)
-        except StoreError:
-            status = None  # it is about to be made, or there is none
+        except StoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):  # else it is about to be made, or is none
+                trouble = str(error)
         files = _files(self.store)
         for name in status.damaged if status is not None else ():
             files.pop(f"shards/{name}", None)
-        content = Content(store=str(self.store), time=utc_now(), status=status, files=files)
+        content = Content(store=str(self.store), time=utc_now(), status=status, trouble=trouble, files=files)
         write_file(self._logs / f"{self.name}.json", content.model_dump_json().encode())
         self._written = time.monotonic()
         self._took = self._written - begun
@@ -167,7 +173,7 @@ def _files(store: Path) -> dict[str, tuple[int, str]]:
             else:
                 content = path.read_bytes()
                 found[name] = (len(content), digest(content))
-        except FileNotFoundError:  # not made yet, or cleared since
+        except (FileNotFoundError, IsADirectoryError):  # not made yet, or cleared since, or no file
             continue
     return found
 

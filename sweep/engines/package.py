@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sweep.laws.parse import trace_paths
 from sweep.provenance import provenance
 
 #: Most bytes that a dashboard takes in one upload.
@@ -21,8 +22,6 @@ UPLOAD_LIMIT = 100 * 2**20
 SPEC_FILE, REQUIRES_FILE, START_FILE = "spec.toml", "requires.json", "start.sh"
 #: In the zip of the package: where its code comes from, as no checkout goes along.
 ORIGIN_FILE = "sweep/origin.json"
-#: What a law or a start reads from: the only argument, or the value of one.
-_NAMED = re.compile(r"""[(=,]\s*(?P<quote>["']?)(?P<path>[^()"',=]+)(?P=quote)\s*(?=[,)])""")
 #: A path that could lead out of the uploaded folder.
 _OUTSIDE = re.compile(r"^/|^~|(^|/)\.\.(/|$)")
 
@@ -136,9 +135,8 @@ def named_files(tables: Mapping[str, Any]) -> Iterator[str]:
         One of them lies outside the current directory, which a cluster cannot see.
     """
     for text in _texts(tables):
-        for match in _NAMED.finditer(text):
-            path = match["path"].strip()
-            if not path or not Path(path).is_file():
+        for path in trace_paths(text):
+            if not Path(path).is_file():
                 continue
             if _OUTSIDE.search(path):
                 raise ValueError(

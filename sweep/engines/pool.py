@@ -105,7 +105,10 @@ class PoolEngine(Engine, Generic[W]):
 
     @abstractmethod
     def _send(self, worker: W, task: Task, source: Source) -> bool:
-        """Send a task to a worker; False if the worker turns out to be gone."""
+        """Send a task to a worker; False if the worker turns out to be gone.
+
+        A death before may be told as an unsure one, but not with a suspect: it would be blamed for it.
+        """
 
     @abstractmethod
     def _watch(self, seconds: float) -> list[Event[W]]:
@@ -226,9 +229,10 @@ class PoolEngine(Engine, Generic[W]):
             elif not event.lost:
                 self._failed_starts += 1
                 self._rests_until = time.monotonic() + REST
-            # A suspect goes alone: with it, a second worker has died of it.
+            # A suspect goes alone, to a worker that lives: with it, a second worker has died of it.
             if event.executing or (event.unsure and worker.tasks[0].name in self._suspects):
                 task = worker.tasks.popleft()
+                self._suspects.discard(task.name)
                 error = f"worker died ({event.death}) while running {task.name}"
                 yield Outcome(task=task, lost=True, error=error, details=event.details, worker=worker.label)
             elif event.unsure:

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-import socket
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.node import Call
 from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
-from sweep.engines.private_ray import QUIET, PrivateRay, handler_kept, import_ray
+from sweep.engines.private_ray import PrivateRay, import_ray
+from sweep.engines.ray_cluster import join, nodes
 from sweep.errors import EngineError
 from sweep.machine import cpus
-from sweep.task import Arrays, Source, Task, resolve
+from sweep.task import Arrays, Outcome, Source, Task, resolve
 
 if TYPE_CHECKING:
     import ray
 
     Reference = ray.ObjectRef[Any]
 
-#: How long the first worker may take to start (seconds): a cluster may have to add nodes first.
+#: How long workers may take to start while none is ready (seconds): a cluster may have to add nodes first.
 PATIENCE = 300.0
+#: The same in all (seconds), however often nodes are lost under workers that start.
+_PATIENCE_IN_ALL = 10.0 * PATIENCE
+#: How long an idle worker may take to answer (seconds).
+_ANSWER_SECONDS = 5.0
 #: How often the size of a cluster is looked up (seconds).
 _SURVEY = 2.0
-#: How long a node may take to tell what it has (seconds): its first worker has to start.
-_SURVEY_SECONDS = 60.0
 
 
 def executor() -> type:
@@ -89,6 +90,19 @@ class RayWorker(Worker):
         #: Awaited answers in the order of the calls: the greeting, then two a task.
         self.answers: list[Reference] = [self._actor.greet.remote()]
         self.executing = False  # it has told that it begins its first task
+        self.hired = time.monotonic()
+
+    def lives(self) -> bool:
+        """Whether the actor is still there, which Ray tells of an idle one only when it is called."""
+        import ray
+
+        try:
+            ray.get(self._actor.begin.remote(), timeout=_ANSWER_SECONDS)
+        except ray.exceptions.GetTimeoutError:  # slow, or on a machine out of reach, which is no death
+            return True
+        except ray.exceptions.RayError:
+            return False
+        return True
 
     def execute(self, task: Task, size: int, shared: Sequence[Reference]) -> None:
         """Call for a task within so many bytes; calls are executed one after the other."""
@@ -155,15 +169,17 @@ class RayEngine(PoolEngine[RayWorker]):
             return
         try:
             if address is not None:
-                _join(address)
+                join(address)
                 self._joined = True
             else:
                 self._private = PrivateRay(self.workers)
                 self._follows = False
                 self._environment |= search_path()
-        except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # a start that takes too long is an Exception and no more
             where = "be started on this machine" if address is None else f"be reached at {address!r}"
-            cure = "engine 'local' does without" if address is None else "is the cluster up (`ray status`)?"
+            cure = "try again, or engine 'local' does without Ray"
+            if address is not None:
+                cure = "is the cluster up (`ray status`)?"
             raise EngineError(f"Ray cannot {where}: {error}; {cure}") from error
 
     def close(self) -> None:
@@ -180,7 +196,7 @@ class RayEngine(PoolEngine[RayWorker]):
 
     def _survey(self) -> None:
         """Look up what the cluster's nodes offer."""
-        alive = _nodes()
+        alive = nodes()
         self._memory = {node["NodeID"]: int(node["Resources"].get("memory", 0)) for node in alive}
         if self._follows:
             self.workers = max(1, int(sum(node["Resources"].get("CPU", 0) for node in alive)))
@@ -195,7 +211,11 @@ class RayEngine(PoolEngine[RayWorker]):
             resolve(function)(*arguments)
         else:
             self._call = (function, arguments)
+
+    def run(self, source: Source) -> Iterator[Outcome]:
+        """Yield outcomes as they finish (see `Engine.run`)."""
         self._news = time.monotonic()
+        return super().run(source)
 
     def _hire(self) -> RayWorker:
         return RayWorker(self._environment, self._strange, self._call)
@@ -206,6 +226,8 @@ class RayEngine(PoolEngine[RayWorker]):
         return max(self._capacity(worker.host) // max(neighbours, 1), 2 * task.memory)
 
     def _send(self, worker: RayWorker, task: Task, source: Source) -> bool:
+        if task.name in self._suspects and not worker.lives():
+            return False
         names = zip(self._keys(task), task.needs, strict=True)
         worker.execute(
             task, self._share(worker, task), [self._reference(key, name, source) for key, name in names]
@@ -235,15 +257,24 @@ class RayEngine(PoolEngine[RayWorker]):
         answered, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0.0)
         if not answered:
             answered, _ = ray.wait(list(waiting), num_returns=1, timeout=seconds)
-        if any(worker.ready for worker in self._crew):
-            self._news = time.monotonic()
-        elif not answered and time.monotonic() - self._news > PATIENCE:
+        answers = [self._answer(waiting[reference]) for reference in answered]
+        events = [event for event in answers if event is not None]
+        self._check_patience(events)
+        return events
+
+    def _check_patience(self, events: Sequence[Event[RayWorker]]) -> None:
+        """Give up if no worker is ready and those that start have had their time."""
+        now = time.monotonic()
+        if any(worker.ready for worker in self._crew) or not all(event.death for event in events):
+            self._news = now
+            return
+        in_all = now - self._news
+        waited = min(in_all, now - max(worker.hired for worker in self._crew))
+        if (waited > PATIENCE and not events) or in_all > _PATIENCE_IN_ALL:
             raise EngineError(
-                f"no actor has started within {PATIENCE:.0f} s: each needs a free CPU of the cluster; "
-                "see what is taken with `ray status`"
+                f"no actor has started within {in_all:.0f} s: each needs a free CPU of the cluster, "
+                "on a node that stays; see what is taken with `ray status`"
             )
-        events = [self._answer(waiting[reference]) for reference in answered]
-        return [event for event in events if event is not None]
 
     def _answer(self, worker: RayWorker) -> Event[RayWorker] | None:
         """Return the news in a worker's oldest answer; None if that is but the beginning of a task."""
@@ -251,21 +282,19 @@ class RayEngine(PoolEngine[RayWorker]):
 
         try:
             content = ray.get(worker.answers[0])
-        except ray.exceptions.ActorDiedError as error:
-            self._survey()  # with its node gone a task is innocent
-            gone = worker.ready and worker.host not in self._memory
-            lost = error.preempted or "node has died" in str(error) or gone
-            return _death(worker, _reason(str(error)), str(error), lost=lost)
         except ray.exceptions.OutOfMemoryError as error:  # Ray ended it for the node's sake
             return _death(worker, "out of memory", str(error))
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
-                return Event(worker, death=str(error.cause), details=str(error))
-            text = f"{type(error.cause).__name__}: {error.cause} (the task's result cannot be sent)"
-            content = None, text, str(error), 0.0
-        except ray.exceptions.RayError as error:  # out of reach, or without an environment
-            lost = isinstance(error, (ray.exceptions.ActorUnavailableError, ray.exceptions.NodeDiedError))
-            return Event(worker, death=_reason(str(error)), details=str(error), lost=lost)
+                return _death(worker, _reason(error.cause), str(error))
+            content = _unusable(error.cause, "sent", str(error))
+        except ray.exceptions.RayError as error:
+            decoding = _undecoded(error) if worker.executing else None
+            if decoding is None:
+                self._survey()  # with its node gone a task is innocent
+                gone = worker.ready and worker.host not in self._memory
+                return _death(worker, _reason(error), str(error), lost=gone or _out_of_reach(error))
+            content = _unusable(decoding, "read", str(error))
         del worker.answers[0]
         if not worker.ready:
             worker.host, worker.label = content
@@ -289,86 +318,41 @@ def _death(worker: RayWorker, reason: str, details: str, *, lost: bool = False) 
     return Event(worker, death=reason, details=details, executing=executing, unsure=unsure, lost=lost)
 
 
-def _join(address: str) -> None:
-    """Connect to a running cluster."""
+def _out_of_reach(error: Exception) -> bool:
+    """Whether an error says that the machine of an actor is lost or out of reach."""
     import ray
-    from ray._private import ray_constants
 
-    if "//" in address and not address.startswith("ray://"):
-        raise ValueError("it is no address of Ray but one of its dashboard, which `sweep submit` takes")
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdigit():  # Ray itself would try for minutes
-        socket.create_connection((host, int(port)), timeout=10.0).close()
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    if host in ("localhost", "127.0.0.1"):  # else Ray takes it for this machine's address on the network
-        ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        with handler_kept():
-            ray.init(address, **QUIET)
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+    if isinstance(error, ray.exceptions.ActorDiedError):
+        return error.preempted or "node has died" in str(error)
+    return isinstance(error, (ray.exceptions.ActorUnavailableError, ray.exceptions.NodeDiedError))
 
 
-def _reason(text: str) -> str:
-    """Return what Ray says of a death, in a few words.
+def _undecoded(error: Exception) -> Exception | None:
+    """Return what was raised when an answer was decoded here: Ray wraps it, and only then has a traceback."""
+    import ray
+
+    if isinstance(error, ray.exceptions.RaySystemError) and error.traceback_str:
+        cause: Exception = error.client_exc
+        return cause
+    return None
+
+
+def _unusable(cause: Exception, verb: str, details: str) -> tuple[None, str, str, float]:
+    """Return what is told of a task that was executed, and whose result cannot be sent or read."""
+    return None, f"{type(cause).__name__}: {cause} (the task's result cannot be {verb})", details, 0.0
+
+
+def _reason(error: Exception) -> str:
+    """Return what Ray says of a death, in a few words; the kind of error if it says nothing.
 
     Examples
     --------
-    >>> _reason("... Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 4.")
+    >>> _reason(RuntimeError("... Worker exit detail: Worker exits with an exit code 4."))
     'exit code 4'
     """
+    text = str(error)
     code = re.search(r"exit code (-?\d+)", text)
     if code:
         return f"exit code {code[1].replace('-', '−')}"
     said = text.rpartition("exit detail: ")[2].partition(" Some common causes")[0]
-    return " ".join(said.split()).rstrip(".")
-
-
-def _nodes() -> list[dict[str, Any]]:
-    """Return what Ray tells of the nodes that are alive."""
-    ray: Any = importlib.import_module("ray")
-    try:
-        return [node for node in ray.nodes() if node["Alive"]]
-    except ray.exceptions.RayError as error:
-        raise EngineError(
-            f"the Ray cluster is out of reach: {error}; what is stored stays, so run again when it is back"
-        ) from error
-
-
-def survey_cluster() -> list[dict[str, Any]]:
-    """Return what each node of the cluster that this process belongs to has, the head's first.
-
-    Returns
-    -------
-    list of dict
-        `host`, `cpus`, `memory` (bytes for tasks), `versions` (of Python and packages), and `error`, the
-        reason why tasks cannot run there or "".
-    """
-    from sweep.engines.node import node_facts
-
-    ray: Any = importlib.import_module("ray")
-    _join("auto")
-    strategy = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-    nodes = sorted(_nodes(), key=lambda node: "node:__internal_head__" not in node["Resources"])
-    asked = []
-    for node in nodes:
-        place = strategy(node["NodeID"], soft=False)
-        ask = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=place)(node_facts)
-        asked.append(ask.remote())
-    found = []
-    for node, answer in zip(nodes, asked, strict=True):
-        offered = node["Resources"]
-        row = {
-            "cpus": offered.get("CPU", 0.0),
-            "memory": offered.get("memory", 0.0),
-            "error": "",
-            "versions": {},
-        }
-        row["host"] = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
-        try:
-            row.update(ray.get(answer, timeout=_SURVEY_SECONDS))
-        except ray.exceptions.RayError as error:
-            row["error"] = str(error).strip().splitlines()[-1]
-        found.append(row)
-    ray.shutdown()
-    return found
+    return " ".join(said.split()).rstrip(".") or type(error).__name__

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from sweep.arguments import nearest
 from sweep.arguments import shown as text_of
 from sweep.laws.base import Law
 from sweep.laws.bounded import Deterministic, Uniform
@@ -39,10 +39,11 @@ LAWS: Mapping[str, type[Law]] = MappingProxyType({law.name: law for law in _FAMI
 
 _CALL = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<inner>[^()]*)\)\s*)?", re.ASCII)
 _PAIR = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^=]*?)\s*", re.ASCII)
+_TRACE = re.compile(r"\btrace\s*\((?P<inner>[^()]*)\)", re.ASCII)
 _LONGEST = 200
 
 
-def parse_law(text: str, field: str = "G") -> Law:
+def parse_law(text: str, field: str = "G", also: tuple[str, ...] = ()) -> Law:
     """Read `name` or `name(parameter=number, …)`; white space and the form of numbers are free.
 
     Numbers may stand in brackets, as in `phase_type(alpha=[1, 0], T=[[-2, 2], [0, -2]])`. The one argument of
@@ -54,6 +55,8 @@ def parse_law(text: str, field: str = "G") -> Law:
         A law as `str(law)` writes it.
     field
         What the caller's parameter is called, for errors.
+    also
+        What the caller takes beside laws, for the choices in errors.
 
     Raises
     ------
@@ -78,22 +81,32 @@ def parse_law(text: str, field: str = "G") -> Law:
             f"{field} must be a law or its text, got {text_of(text)}; write for example 'exponential'"
         )
     shown = repr(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
-    call = _CALL.fullmatch(text)
-    if call is None:
-        raise ValueError(
-            f"{field} must be written as name or name(parameter=number), got {shown}; choices: {_choices()}"
-        )
-    law = LAWS.get(call["name"])
-    if law is None:
-        raise ValueError(
-            f"{field} must name a law, got {shown}{_suggestion(call['name'])}; choices: {_choices()}"
-        )
+    call, name = _CALL.fullmatch(text), text.partition("(")[0].strip()[:_LONGEST]
+    law = LAWS.get(name)
+    if call is None or law is None:
+        rule = "name a law" if call else "be written as name or name(parameter=number)"
+        forms = (*(known.form() for known in LAWS.values()), *also)
+        near = nearest(name, [form.partition("(")[0] for form in forms])
+        meant = f" (did you mean {near!r}?)" if near else ""
+        raise ValueError(f"{field} must {rule}, got {shown}{meant}; choices: {', '.join(forms)}")
     inner = call["inner"] or ""
     arguments = {"path": _path(inner)} if law is Trace else _arguments(law, inner, field, shown)
     try:
         return law(**arguments)
     except ValueError as error:
         raise ValueError(f"{field} must be a possible law, got {shown}: {error}") from None
+
+
+def trace_paths(text: str) -> list[str]:
+    """Return the path of every `trace(path)` in a text: a law, or a start or arrivals made of one.
+
+    Examples
+    --------
+    >>> trace_paths("law(trace('run=3/a,b.txt'), mean=2)"), trace_paths("exponential")
+    (['run=3/a,b.txt'], [])
+    """
+    found = (_path(match["inner"]) for match in _TRACE.finditer(text))
+    return [path for path in found if path]
 
 
 def as_law(value: str | Law | FrozenDistribution, field: str = "G") -> Law:
@@ -169,12 +182,3 @@ def _read(text: str, depth: int = 2) -> Any:
     if depth and text.startswith("[") and text.endswith("]") and text != "[":
         return [_read(part, depth - 1) for part in _split(text[1:-1])]
     return float(text) if NUMBER.fullmatch(text) else float("nan")
-
-
-def _choices() -> str:
-    return ", ".join(law.form() for law in LAWS.values())
-
-
-def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), LAWS, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

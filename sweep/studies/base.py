@@ -21,10 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from sweep.arguments import shown, suggestion
 from sweep.arrivals import as_arrivals
 from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
 from sweep.laws import parse_law
-from sweep.routing import as_rule, has_limit
+from sweep.routing import as_rule
 from sweep.schema import stored_variables
 
 #: Levels that are stored unless the spec says how many.
@@ -117,23 +118,19 @@ class RunTable(Table):
         default=TOLERANCE, ge=1e-12, lt=1.0, description="accuracy asked of the limit, absolute in its tails"
     )
 
-    @model_validator(mode="after")
-    def _a_precision_has_its_most(self) -> RunTable:
+    def faults(self) -> Iterator[str]:
+        """Yield every fault of keys that do not go together, each of which is possible by itself."""
         if self.target_stderr is None:
             for name in ("target_quantity", "target_relative", "max_replicas"):
                 if getattr(self, name):
-                    raise ValueError(
-                        f"{name} must come with target_stderr, got {getattr(self, name)!r} alone"
-                    )
-        elif self.max_replicas is None:
-            raise ValueError("max_replicas must be given with target_stderr: the most replicas of a cell")
+                    yield f"{name} must come with target_stderr, got {shown(getattr(self, name))} alone"
+            return
+        if self.max_replicas is None:
+            yield "max_replicas must be given with target_stderr, got none: the most replicas of a cell"
         elif self.max_replicas < self.replicas:
-            raise ValueError(
-                f"max_replicas must be at least replicas = {self.replicas}, got {self.max_replicas}"
-            )
-        elif self.replicas < 2:
-            raise ValueError("replicas must be at least 2 with target_stderr, got 1: one has no error")
-        return self
+            yield f"max_replicas must be at least replicas = {self.replicas}, got {self.max_replicas}"
+        if self.replicas < 2:
+            yield "replicas must be at least 2 with target_stderr, got 1: one has no error"
 
 
 class RoutedTable(RunTable):
@@ -149,15 +146,6 @@ class RoutedTable(RunTable):
         description="how networks of exponential service are simulated: server by server, "
         "or lumped to their level counts",
     )
-
-    @model_validator(mode="after")
-    def _no_accuracy_without_a_limit(self) -> RoutedTable:
-        if self.tolerance != TOLERANCE and not has_limit(self.routing):
-            raise ValueError(
-                f'tolerance must be left out with routing = "{self.routing}", which has no limit to solve, '
-                f"got {self.tolerance:g}"
-            )
-        return self
 
 
 class Solvable(Protocol):
@@ -238,50 +226,71 @@ class SweepSpec(Table):
     @field_validator("cases", mode="before")
     @classmethod
     def _cases_are_a_list(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            raise ValueError("cases must be a list of tables, got one table: write [[cases]]")
         return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
-    def _every_cell_is_possible(self) -> SweepSpec:
-        if self.grid is None and not self.cases:
-            raise ValueError("grid must be given, got none: write a [grid] table or [[cases]]")
-        faults = []
-        if self.target is not None and self.target.quantity not in self._quantities():
-            listed = ", ".join(self._quantities())
-            default = "" if self.run.target_quantity else " by default, which this sweep does not store"
-            faults.append(f"target_quantity must be one of {listed}, got {self.target.quantity!r}{default}")
-        for point in self.points():
-            if self.target is not None and not 2 <= self.replicas_at(point) <= self.target.most:
+    def _everything_goes_together(self) -> SweepSpec:
+        places = list(self._places())
+        faults = [self._located(fault) for fault in self.run.faults()]
+        if not places:
+            faults.append("grid must be given, got none: write a [grid] table or [[cases]]")
+        for place, point in places:
+            most = self.run.max_replicas
+            if self.target and most and point.replicas is not None and not 2 <= point.replicas <= most:
                 faults.append(
-                    f"cases.replicas must lie between 2 and max_replicas = {self.target.most}, "
-                    f"got {self.replicas_at(point)}"
+                    f"{place}.replicas must lie between 2 and max_replicas = {most}, got {point.replicas}"
                 )
             try:
                 self.cell(point)
             except (TypeError, ValueError) as error:
-                faults.append(str(error))
+                faults.append(self._located(str(error), place))
+        if self.target and places:
+            faults += self._target_faults(self.target.quantity)
         if faults:
             raise ValueError("\n".join(dict.fromkeys(faults)))
         return self
 
-    def _quantities(self) -> list[str]:
-        sizes = {dim: len(values) for dim, values in self.coordinates().items()}
-        return list(stored_variables(self.REPLICA_KIND, sizes, self.omitted()))
+    def _located(self, fault: str, place: str = "") -> str:
+        """Put its table before a fault that begins with a key of [run], or with an axis of a point."""
+        key = fault.partition(" ")[0]
+        if key in type(self.run).model_fields:
+            return f"run.{fault}"
+        return f"{place}.{fault}" if key in self.AXES else fault
+
+    def _target_faults(self, quantity: str) -> list[str]:
+        try:
+            sizes = {dim: len(values) for dim, values in self.coordinates().items()}
+        except ValueError:  # positions of cells that cannot be, as these have told
+            return []
+        stored = stored_variables(self.REPLICA_KIND, sizes, self.omitted())
+        if quantity in stored:
+            return []
+        default = "" if self.run.target_quantity else " by default, which this sweep does not store"
+        got = f"{shown(quantity)}{default}{suggestion(quantity, stored) if not default else ''}"
+        return [f"run.target_quantity must be one of {', '.join(stored)}, got {got}"]
 
     def points(self) -> Iterator[Any]:
         """Yield the grid's points, then the cases that it lacks; a case may set the replicas of its point."""
-        listed = list(self.cases)
+        for _, point in self._places():
+            yield point
+
+    def _places(self) -> Iterator[tuple[str, Any]]:
+        """Yield where in the file each point stands, and the point."""
+        listed = [(f"cases[{i}]", point) for i, point in enumerate(self.cases)]
         if self.grid is not None:
             point = self.tables()["cases"]
             axes = [getattr(self.grid, name) for name in self.AXES]
             listed[:0] = [
-                point.model_construct(**dict(zip(self.AXES, values, strict=True)))
+                ("grid", point.model_construct(**dict(zip(self.AXES, values, strict=True))))
                 for values in itertools.product(*axes)
             ]
-        seen: dict[tuple[Any, ...], Any] = {}
-        for point in listed:
+        seen: dict[tuple[Any, ...], tuple[str, Any]] = {}
+        for place, point in listed:
             values = self.values(point)
             if values not in seen or point.replicas is not None:
-                seen[values] = point
+                seen[values] = place, point
         yield from seen.values()
 
     def replicas_at(self, point: Any) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
+from pydantic import Field, Strict, ValidationInfo, field_validator
 
 from sweep.arrivals import Profile, as_arrivals
 from sweep.cell import Cell, Limit
@@ -16,7 +16,7 @@ from sweep.grids import Floats
 from sweep.initial import parse_initial
 from sweep.laws import parse_law
 from sweep.network.replica import check_method
-from sweep.routing import has_limit
+from sweep.routing import has_limit, routing_faults
 from sweep.studies.base import (
     LEAST_TIME,
     TOLERANCE,
@@ -69,23 +69,28 @@ class Run(RoutedTable):
             raise ValueError(f"warmup must be less than the horizon {horizon:g}, got {warmup:g}")
         return warmup
 
-    @model_validator(mode="after")
-    def _batches_have_a_length(self) -> Run:
+    def faults(self) -> Iterator[str]:
+        """Yield every fault of keys that do not go together, each of which is possible by itself."""
+        yield from super().faults()
+        yield from routing_faults(
+            self.routing,
+            1,
+            self.fraction,
+            replacement=self.replacement,
+            invariant=self.initial == "invariant",
+        )
+        if isinstance(as_arrivals(self.arrivals), Profile):
+            yield f"arrivals must be a law of gaps in equilibrium, got {self.arrivals}"
         if not np.all(np.diff(self.edges) >= LEAST_TIME):
-            raise ValueError(
+            yield (
                 f"batches must be fewer in a time of {self.horizon - self.warmup:g} after {self.warmup:g}, "
                 f"got {self.batches}: their ends are the same numbers"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _no_accuracy_is_asked(self) -> Run:
         if self.tolerance != TOLERANCE:
-            raise ValueError(
+            yield (
                 f"tolerance must be left out in equilibrium, got {self.tolerance:g}: invariant states are "
                 "always solved as accurately as they can be"
             )
-        return self
 
     @property
     def edges(self) -> Floats:
@@ -122,17 +127,15 @@ class EquilibriumSpec(SweepSpec):
         return "invariant" if heavy and has_limit(self.run.routing) else "empty"
 
     def _cell(self, point: Point, initial: str) -> Cell:
-        run, arrivals = self.run, as_arrivals(self.run.arrivals)
+        run = self.run
         if not point.lam < 1.0:
             raise ValueError(f"lam must be below 1 in equilibrium, got {point.lam!r}: no state is stationary")
-        if isinstance(arrivals, Profile):
-            raise ValueError(f"arrivals must be a law of gaps in equilibrium, got {arrivals}")
         cell = Cell(
             N=point.N,
             d=point.d,
             lam=point.lam,
             G=parse_law(point.G),
-            arrivals=arrivals,
+            arrivals=as_arrivals(run.arrivals),
             initial=parse_initial(initial),
             replacement=run.replacement,
             fraction=run.fraction,

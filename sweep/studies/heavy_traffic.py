@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field, Strict, field_validator, model_validator
+from pydantic import AfterValidator, Field, Strict, field_validator
 
 from sweep.arrivals import Profile, as_arrivals
 from sweep.cell import Cell, canonical
@@ -101,14 +101,19 @@ class Run(TimedRun):
         except ValueError as error:
             raise ValueError(str(error).replace("x must", "positions must", 1)) from None
 
-    @model_validator(mode="after")
-    def _tagged_lengths_are_paths(self) -> Run:
+    def faults(self) -> Iterator[str]:
+        """Yield every fault of keys that do not go together, each of which is possible by itself."""
+        yield from super().faults()
         if self.keep == "errors" and self.tagged not in (0, _TAGGED):
-            raise ValueError(
+            yield (
                 f'tagged must be 0 or left out with keep = "errors", which stores no lengths, '
                 f"got {self.tagged}"
             )
-        return self
+        if isinstance(as_arrivals(self.arrivals), Profile):
+            yield (
+                f"arrivals must be a law of gaps in heavy traffic, got {self.arrivals}: "
+                "rates of the limit are constant"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +169,7 @@ class HeavyTrafficSpec(SweepSpec):
         """
         self._limit(point).model  # noqa: B018  raises where σ² is infinite
         lam, fraction = prelimit(m=point.m, b1=point.b1, b0=point.b0)
-        run, arrivals = self.run, as_arrivals(self.run.arrivals)
-        if isinstance(arrivals, Profile):
-            raise ValueError(
-                f"arrivals must be a law of gaps in heavy traffic, got {arrivals}: "
-                "rates of the limit are constant"
-            )
+        run = self.run
         if not run.replacement and point.ell > point.N:
             raise ValueError(
                 f"ell must be at most N without replacement, got ell = {point.ell} with N = {point.N}"
@@ -184,7 +184,7 @@ class HeavyTrafficSpec(SweepSpec):
             d=point.ell,
             lam=lam,
             G=parse_law(point.G),
-            arrivals=arrivals,
+            arrivals=as_arrivals(run.arrivals),
             initial=Scaled(
                 start=self._start(point), m=point.m, exchangeable=run.exchangeable, fixed=run.fixed
             ),

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from sweep.arguments import shown
 from sweep.arrivals import as_arrivals
 from sweep.cell import Cell, check_count
 from sweep.costs import distance_seconds, path_bytes, path_seconds
 from sweep.grids import Floats, check_ages, check_snapshots, check_times
-from sweep.initial import Scaled, parse_initial
+from sweep.initial import Invariant, Scaled, parse_initial
 from sweep.laws import parse_law
 from sweep.network.replica import check_method
-from sweep.routing import has_limit
+from sweep.routing import has_limit, routing_faults
 from sweep.studies.base import (
     LEAST_TIME,
+    TOLERANCE,
     Arrivals,
     Axes,
     Case,
@@ -141,14 +142,34 @@ class Run(TimedRun, RoutedTable):
             )
         return ages
 
-    @model_validator(mode="after")
-    def _errors_need_a_limit(self) -> Run:
-        if self.keep == "errors" and not has_limit(self.routing):
-            raise ValueError(
+    def faults(self) -> Iterator[str]:
+        """Yield every fault of keys that do not go together, each of which is possible by itself."""
+        yield from super().faults()
+        start = parse_initial(self.initial)
+        yield from routing_faults(
+            self.routing,
+            1,
+            self.fraction,
+            replacement=self.replacement,
+            invariant=isinstance(start, Invariant),
+        )
+        if has_limit(self.routing):
+            if isinstance(start, Scaled):
+                yield (
+                    f"initial must be empty, lengths(…) or invariant, got {start}: the limit does not start "
+                    'from it; study = "equilibrium" and sweep.simulate take it'
+                )
+            return
+        if self.tolerance != TOLERANCE:
+            yield (
+                f'tolerance must be left out with routing = "{self.routing}", which has no limit to solve, '
+                f"got {self.tolerance:g}"
+            )
+        if self.keep == "errors":
+            yield (
                 f'keep must be "paths" with routing = "{self.routing}", which has no limit to be at a '
                 'distance from, got "errors": leave keep out'
             )
-        return self
 
 
 class TransientSpec(SweepSpec):
@@ -190,11 +211,6 @@ class TransientSpec(SweepSpec):
             method=run.method,
         )
         check_method(cell, snapshots=len(run.snapshots))
-        if isinstance(cell.initial, Scaled) and has_limit(run.routing):
-            raise ValueError(
-                f"initial must be empty, lengths(…) or invariant, got {cell.initial}: the limit does not "
-                'start from it; study = "equilibrium" and sweep.simulate take it'
-            )
         return cell
 
     def cells(self) -> tuple[Case, ...]:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import special
 
 from analysis.large_n import extrapolate
+from analysis.least_squares import fit_linear
 from analysis.moments import Estimate, controlled_mean, stationary_variance
 from analysis.rate_models import fit_row
 from analysis.regression import Point, summarise
@@ -158,6 +160,52 @@ def test_limit_of_a_controlled_mean_is_covered() -> None:
     assert COVERAGE[0] <= frequency(hits) <= COVERAGE[1]
     assert frequency(twins) < 0.2
     assert all(plain)  # without the control the standard error is .1
+
+
+@pytest.mark.parametrize("replicas", [3, 4])
+def test_limit_of_a_mean_is_covered_with_three_or_four_replicas(replicas: int) -> None:
+    rng = np.random.default_rng(10)
+    N = np.array([30.0, 60.0, 120.0, 240.0])
+    design = np.column_stack([np.ones(4), 1 / N])
+    hits, estimated = [], []
+    for _ in range(DRAWS):
+        control, noise = rng.standard_normal((2, 4, replicas))
+        values = (1 + 2 / N + np.sqrt(N / 30) * (2 * control + noise).T / 2).T
+        found = {size: controlled_mean(y, c) for size, y, c in zip(N, values, control, strict=True)}
+        fit = extrapolate(found)
+        assert fit is not None
+        hits.append(fit.value_lo <= 1 <= fit.value_hi)
+        points = found.values()
+        twin = fit_linear(
+            design, np.array([one.value for one in points]), np.array([one.variance for one in points]),
+            [one.freedom for one in points], pooled=False,
+        ).interval(0.95)  # fmt: skip
+        estimated.append(bool(twin[0][0] <= 1 <= twin[1][0]))
+    assert COVERAGE[0] <= frequency(hits) <= COVERAGE[1]
+    # Twin: the degrees of freedom that Satterthwaite estimates from so few.
+    assert frequency(estimated) < COVERAGE[0]
+
+
+@pytest.mark.parametrize("replicas", [3, 4])
+def test_limit_of_a_variance_is_covered_where_it_is_less_than_its_error(replicas: int) -> None:
+    # 2 + 3/N from one number a replica: a limit below its standard error is common.
+    rng = np.random.default_rng(11)
+    hits, student = [], []
+    for _ in range(DRAWS):
+        found = {
+            N: stationary_variance(math.sqrt(2 + 3 / N) * rng.standard_normal((replicas, 1)))
+            for N in (30.0, 60.0, 120.0, 240.0, 480.0)
+        }
+        fit = extrapolate(found)
+        assert fit is not None
+        if fit.value < fit.value_stderr:
+            half = float(special.stdtrit(fit.freedom, 0.975)) * fit.value_stderr
+            hits.append(fit.value_lo <= 2 <= fit.value_hi)
+            student.append(fit.value - half <= 2 <= fit.value + half)
+    assert len(hits) > 50
+    assert frequency(hits) >= 0.95
+    # Twin: the interval of t about such an estimate.
+    assert frequency(student) < 0.9
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, int]) -> FLOATS:
