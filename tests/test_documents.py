@@ -182,9 +182,11 @@ def test_commands_of_the_analysis(folder: Path, shell: Shell) -> None:
     for name, text in {"equilibrium": EQUILIBRIUM, "heavy": HEAVY}.items():
         (folder / f"{name}.toml").write_text(text)
         shell(f"sweep run {name}.toml --store out/{name} --engine serial")
-    stores = {"fluctuations": "equilibrium", "equilibrium": "equilibrium", "heavy_traffic": "heavy"}
+    stores = dict.fromkeys(("fluctuations", "equilibrium", "tails"), "equilibrium") | {
+        "heavy_traffic": "heavy"
+    }
     wanted = starting(README, "python -m analysis")
-    assert len(wanted) == 5
+    assert len(wanted) == 6
     for command, _ in wanted:
         module = command.split()[2].rpartition(".")[2]
         assert shell(command.replace("STORE", f"out/{stores.get(module, 'mine')}")).strip()
