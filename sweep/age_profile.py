@@ -12,9 +12,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import numbers, shown
+from sweep.arguments import numbers
 from sweep.initial import Initial
 from sweep.laws import Law
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 #: Rounding by which masses may break a rule.

@@ -14,11 +14,12 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import check_text, numbers, real, shown
+from sweep.arguments import check_text, numbers, real
 from sweep.delayed import Delayed, parse_delayed
 from sweep.laws import Law, as_law, parse_law
 from sweep.laws.frozen import FrozenDistribution
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 _FORM = re.compile(r"\s*profile\s*\((?P<inner>.*)\)\s*\Z", re.DOTALL)

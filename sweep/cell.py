@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.arguments import canonical as canonical
 from sweep.arguments import check_count as check_count
-from sweep.arguments import check_switch, real, shown
+from sweep.arguments import check_switch, real
 from sweep.arrivals import Profile, as_arrivals
 from sweep.delayed import Delayed
 from sweep.explicit import Explicit
@@ -21,6 +21,7 @@ from sweep.initial import Initial, Invariant, Lengths, as_initial
 from sweep.laws import Law, as_law
 from sweep.routing import check_routing, limit_phi
 from sweep.seeds import digest
+from sweep.wording import shown
 
 _POISSON = as_law("exponential")
 _EMPTY = Lengths()

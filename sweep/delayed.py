@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import final
 
-from sweep.arguments import check_text, real, shown
+from sweep.arguments import check_text, real
 from sweep.laws import Law, as_law
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
+from sweep.wording import shown
 
 _FORM = re.compile(r"\s*renewal\s*\((?P<law>.*?)(?:,\s*age\s*=\s*(?P<age>[^=,()]*?))?\s*\)\s*\Z", re.DOTALL)
 _CURE = 'write "renewal(lomax(beta=1.5), age=2)" or "renewal(erlang(k=2), age=stationary)"'

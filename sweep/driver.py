@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import check_path, check_switch, shown
+from sweep.arguments import check_path, check_switch
 from sweep.cube import consolidate
 from sweep.engines import make_engine
 from sweep.engines.base import Engine
@@ -33,6 +33,7 @@ from sweep.status import left_out
 from sweep.store import FRAME_FILE, Store
 from sweep.studies.base import Case, SweepSpec
 from sweep.task import Arrays, Outcome
+from sweep.wording import shown
 
 #: A share of the run's time may go into refreshing results.nc while it goes on.
 _REFRESH_SHARE = 0.05

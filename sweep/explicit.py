@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import numbers, shown
+from sweep.arguments import numbers
 from sweep.initial import LONGEST, Initial
 from sweep.laws import Law
+from sweep.wording import shown
 
 if TYPE_CHECKING:
     from sweep.age_profile import AgeProfile

@@ -12,9 +12,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import check_count, check_switch, check_text, real, row, shown, suggestion
+from sweep.arguments import check_count, check_switch, check_text, real, row
 from sweep.laws import Law
 from sweep.laws.parameters import NUMBER, canonical_number, number_text
+from sweep.wording import shown, suggestion
 
 _FORM = re.compile(r"lengths\((?P<pairs>.*)\)\Z", re.DOTALL)
 _PAIR = re.compile(r"\s*(?P<length>\d+)\s*:\s*(?P<share>[0-9.eE+-]+)\s*\Z")

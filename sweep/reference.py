@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sweep.arguments import suggestion
+from sweep.wording import suggestion
 
 #: Specs to start from, by name, with what each asks.
 EXAMPLES = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sweep.arguments import check_choice, check_count, check_switch, real, shown
+from sweep.arguments import check_choice, check_count, check_switch, real
+from sweep.wording import shown
 
 
 def phi(x: float, d: int, fraction: float = 1.0) -> float:

@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sweep.arguments import canonical, plain, shown
+from sweep.arguments import canonical, plain
 from sweep.laws import parse_law
 from sweep.studies.base import Case, SweepSpec
+from sweep.wording import shown
 
 
 def selection(spec: SweepSpec, only: Mapping[str, Any]) -> Callable[[Case], bool]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from sweep.arguments import nearest, shown, suggestion, toml_values
 from sweep.errors import SpecError
 from sweep.studies.base import SweepSpec
 from sweep.studies.equilibrium import EquilibriumSpec
 from sweep.studies.heavy_traffic import HeavyTrafficSpec
 from sweep.studies.transient import TransientSpec
+from sweep.wording import nearest, shown, suggestion, toml_values
 
 #: The model of a spec by its study.
 STUDIES: Mapping[str, type[SweepSpec]] = {

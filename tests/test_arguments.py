@@ -19,13 +19,14 @@ from scipy import stats
 
 import sweep
 from sweep import arguments, grids, machine
-from sweep.arguments import check_count, check_memory, numbers, real, shown
+from sweep.arguments import check_count, check_memory, numbers, real
 from sweep.arrivals import parse_profile
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
 from sweep.fluid.invariant import solve_invariant
 from sweep.fluid.size import check_size
 from sweep.laws import Exponential
+from sweep.wording import shown
 from tests.argument_calls import CALLS, DIFFUSION, FLUID, LINE, NETWORK
 from tests.bad_values import ATOMS, HUGE, INF, NAN
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import linalg
 
-from sweep.arguments import shown
 from sweep.laws import Exponential, PhaseType, Trace, parse_law
+from sweep.wording import shown
 from tests.laws_table import TIMES, phase_types, trace_of, traces
 
 FUNCTIONS = (

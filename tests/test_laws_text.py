@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.arguments import shown
 from sweep.laws import LAWS, Erlang, Exponential, Law, Lomax, as_law, parse_law
 from sweep.laws.parameters import Range
+from sweep.wording import shown
 from tests.laws_table import LAW_OF, TEXTS, laws
 
 CHOICES = (

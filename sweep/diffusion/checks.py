@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep import arguments
-from sweep.arguments import canonical, real, row, shown
+from sweep.arguments import canonical, real, row
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import shown
 from sweep.diffusion.checks import number
 from sweep.diffusion.exact import each
 from sweep.diffusion.model import Diffusion
 from sweep.diffusion.start import Start, as_start
 from sweep.errors import AccuracyError
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 #: Points of the Gauss–Legendre rule that takes the place of a difference quotient between close arguments.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sweep.arguments import check_count, shown
+from sweep.arguments import check_count
 from sweep.diffusion.checks import finite, number
 from sweep.laws import Law, as_law
+from sweep.wording import shown
 
 #: Largest ell.
 MOST_CHOICES = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import check_count, check_memory, check_switch, shown
+from sweep.arguments import check_count, check_memory, check_switch
 from sweep.diffusion import kernels
 from sweep.diffusion.checks import check_positions, number
 from sweep.diffusion.labels import PARTICLES, labelled
@@ -18,6 +18,7 @@ from sweep.diffusion.model import Diffusion
 from sweep.diffusion.start import Start, as_start
 from sweep.grids import check_times
 from sweep.seeds import Purpose, digest, stream
+from sweep.wording import shown
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import check_count, real, row, shown
+from sweep.arguments import check_count, real, row
 from sweep.cell import Limit
 from sweep.diffusion.checks import finite
 from sweep.diffusion.density import extrapolate
 from sweep.diffusion.model import MOST_CHOICES, sigma2_of
 from sweep.errors import AccuracyError
 from sweep.laws import Law, as_law
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 

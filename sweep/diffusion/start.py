@@ -11,11 +11,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import canonical, check_count, numbers, shown, suggestion
+from sweep.arguments import canonical, check_count, numbers
 from sweep.diffusion import kernels
 from sweep.diffusion.exact import stationary
 from sweep.diffusion.model import Diffusion
 from sweep.laws import Law, parse_law
+from sweep.wording import shown, suggestion
 
 Floats = NDArray[np.float64]
 

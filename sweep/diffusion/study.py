@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import check_count, numbers, real, shown
+from sweep.arguments import check_count, numbers, real
 from sweep.diffusion.cells import pilot
 from sweep.diffusion.checks import check_positions, check_tolerance, finite
 from sweep.diffusion.density import solve
@@ -18,6 +18,7 @@ from sweep.diffusion.model import Diffusion
 from sweep.diffusion.readout import default_positions
 from sweep.diffusion.start import Start, as_start
 from sweep.grids import check_times
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]

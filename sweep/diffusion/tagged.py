@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import real, shown
+from sweep.arguments import real
 from sweep.diffusion import kernels
 from sweep.diffusion.cells import pilot, plan_steps, substeps
 from sweep.diffusion.checks import check_positions, check_tolerance, finite
@@ -19,6 +19,7 @@ from sweep.diffusion.readout import interpolate
 from sweep.diffusion.start import Start, as_start
 from sweep.errors import AccuracyError
 from sweep.grids import check_times
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sweep.arguments import numbers, real, shown
+from sweep.arguments import numbers, real
 from sweep.distances import kernels
 from sweep.distances.measures import Measure, check_measures
+from sweep.wording import shown
 
 
 def kolmogorov(mu: Measure, nu: Measure) -> float:

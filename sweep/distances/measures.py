@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import numbers, shown
+from sweep.arguments import numbers
 from sweep.distances import kernels
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 

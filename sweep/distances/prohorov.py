@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import shown
 from sweep.distances import kernels
 from sweep.distances.measures import Atoms, Measure, PiecewiseLinear, check_levels, check_measures
+from sweep.wording import shown
 
 #: epsilon → (unmatched mass, below, above): the unmatched mass is the same on [below, above).
 _Unmatched = Callable[[float], tuple[float, float, float]]

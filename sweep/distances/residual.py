@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import real, shown
+from sweep.arguments import real
 from sweep.distances import kernels
 from sweep.distances.cdfs import kolmogorov
 from sweep.distances.measures import Atoms, Measure, Vertices, check_measures
 from sweep.laws import Law
+from sweep.wording import shown
 
 Floats = NDArray[np.float64]
 

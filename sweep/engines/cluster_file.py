@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sweep.arguments import shown
+from sweep.wording import shown
 
 #: Fields of a provider, by its type; Ray takes any name, and ignores those it does not know.
 PROVIDER_FIELDS: Mapping[str, frozenset[str]] = {

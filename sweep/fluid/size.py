@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.age_profile import AgeProfile
-from sweep.arguments import check_memory, shown
+from sweep.arguments import check_memory
 from sweep.arrivals import check_periods
 from sweep.cell import Limit
 from sweep.fluid.invariant import check_asked
 from sweep.initial import Lengths
 from sweep.laws import Law
+from sweep.wording import shown
 
 #: Levels that are always held above the longest queue. Base steps in a unit of time, and in all: one arrival
 #: at most in each, but for so many. How much finer the last resolution is that is always computed.

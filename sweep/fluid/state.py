@@ -10,11 +10,12 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sweep.arguments import check_count, numbers, row, shown
+from sweep.arguments import check_count, numbers, row
 from sweep.cell import Limit
 from sweep.fluid.mean_length import Estimate
 from sweep.fluid.panels import Floats, Integers, Panels, moments_between
 from sweep.laws import Law
+from sweep.wording import shown
 
 #: Cells of a panel in the table of quantiles.
 _CELLS = 64

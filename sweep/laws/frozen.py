@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from sweep.arguments import as_float, shown
+from sweep.arguments import as_float
 from sweep.laws.base import Law
 from sweep.laws.bounded import Uniform
 from sweep.laws.exponential import Exponential
 from sweep.laws.gamma import Erlang, Gamma
 from sweep.laws.power import Lomax, Pareto
 from sweep.laws.stretched import Lognormal, Weibull
+from sweep.wording import shown
 
 _MEAN_TOLERANCE = 1e-9
 

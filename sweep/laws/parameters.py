@@ -8,7 +8,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sweep.arguments import as_float, canonical, shown
+from sweep.arguments import as_float, canonical
+from sweep.wording import shown
 
 #: The text of a number; words, nan and inf are none.
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sweep.arguments import nearest
-from sweep.arguments import shown as text_of
 from sweep.laws.base import Law
 from sweep.laws.bounded import Deterministic, Uniform
 from sweep.laws.exponential import Exponential, Hyperexponential
@@ -19,6 +17,8 @@ from sweep.laws.phase import PhaseType
 from sweep.laws.power import Lomax, Pareto
 from sweep.laws.stretched import Lognormal, Weibull
 from sweep.laws.trace import Trace
+from sweep.wording import nearest
+from sweep.wording import shown as text_of
 
 _FAMILIES: tuple[type[Law], ...] = (
     Exponential,

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from sweep.arguments import check_path, shown
+from sweep.arguments import check_path
 from sweep.laws.base import FloatArray, Law, elementwise
 from sweep.laws.trace_file import read_numbers
+from sweep.wording import shown
 
 
 class _Steps(NamedTuple):

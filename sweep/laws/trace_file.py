@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.arguments import shown
 from sweep.laws.parameters import NUMBER
+from sweep.wording import shown
 
 FloatArray = NDArray[np.float64]
 

@@ -21,12 +21,12 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.arguments import shown, suggestion
 from sweep.arrivals import as_arrivals
 from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
 from sweep.laws import parse_law
 from sweep.routing import as_rule
 from sweep.schema import stored_variables
+from sweep.wording import shown, suggestion
 
 #: Levels that are stored unless the spec says how many.
 DEFAULT_LEVELS = 12

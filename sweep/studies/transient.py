@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from sweep.arguments import shown
 from sweep.arrivals import as_arrivals
 from sweep.cell import Cell, check_count
 from sweep.costs import distance_seconds, path_bytes, path_seconds
@@ -37,6 +36,7 @@ from sweep.studies.base import (
     SweepSpec,
     as_value_error,
 )
+from sweep.wording import shown
 
 #: What `simulate` returns when asked, and a sweep never stores.
 _ASKED = ("S_average", "X_average", "time_in_system", "waiting_time")
