@@ -19,8 +19,7 @@ demo: install
 	$(VENV)/bin/python -m analysis $(OUT)/quickstart --figure $(OUT)/quickstart/rates.png
 
 test: install check
-	$(VENV)/bin/python -m pytest -m "not alone" -n logical --maxprocesses 8 --dist loadfile
-	$(VENV)/bin/python -m pytest -m alone
+	$(VENV)/bin/python -m tests
 
 check: install
 	$(VENV)/bin/ruff check .

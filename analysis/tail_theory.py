@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -182,8 +183,12 @@ def _is_light(law: Law) -> bool:
     return math.log(deep / near) >= _LIGHT * math.log(10.0)
 
 
+@lru_cache(maxsize=256)
 def _uniform_ratio(law: Law, mu: float) -> float:
-    """Return ρ = μ/(μ+θ) with ∫ e^{θa} Ḡ(a) da = 1/μ: long queues see uniform arrivals only, as M/G/1."""
+    """Return ρ = μ/(μ+θ) with ∫ e^{θa} Ḡ(a) da = 1/μ: long queues see uniform arrivals only, as M/G/1.
+
+    It takes a fair part of a second, and many states of a store share it.
+    """
 
     def excess(theta: float) -> float:
         return _log_transform(law, theta) + math.log(mu)

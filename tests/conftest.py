@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import fcntl
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import hypothesis
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from sweep.engines import make_engine
 from sweep.engines.base import Engine
 from tests.engine_sources import Make
 
-# Processes that compile different signatures of a kernel at once can spoil numba's cache (its index is read
-# and written without a lock), so each process of pytest -n has its own.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["NUMBA_CACHE_DIR"] += f"-{os.environ['PYTEST_XDIST_WORKER']}"
+# Kernels are compiled once for all tests. Of a kernel that two processes compile at once for different types,
+# numba may store one's code as the other's: its index is read and written without a lock.
+_save = IndexDataCacheFile.save
+
+
+def _save_alone(self: IndexDataCacheFile, key: object, data: object) -> None:
+    with open(f"{self._index_path}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _save(self, key, data)
+
+
+IndexDataCacheFile.save = _save_alone
 
 # The machine is shared and kernels compile at first use, so the time of one example says nothing.
 hypothesis.settings.register_profile("sweep", deadline=None, derandomize=True)

@@ -90,7 +90,7 @@ class LineCutError(Exception):
 
 def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: Path, open_head: Head) -> None:
     token, store, here = secrets.token_hex(32), tmp_path / "store", tmp_path / "here"
-    spec = write_spec(tmp_path, 1200)
+    spec = write_spec(tmp_path, 700)
     with Head(token) as first:
         head = first.dashboard()
         assert not head.open
@@ -105,7 +105,7 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
         assert wait_for(lambda: has_progressed(store, 0), 180.0), jobs.logs(head, started.job)
         assert jobs.cancel(head, started.job).status == "STOPPED"
         before = store_status(store)
-        assert 0 < before.replicas < before.wanted == 2400
+        assert 0 < before.replicas < before.wanted == 1400
         assert np.isfinite(sweep.load(store)["equilibrium"].longest).sum() == before.replicas
         window = fetching.look(head, str(store))
         assert window.job is not None
@@ -140,7 +140,7 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
     assert jobs.wait(head, job, 300.0).status == "SUCCEEDED", jobs.logs(head, job)
     told = [line for line in jobs.follow(head, job) if line.startswith("2 of 2 cells done")]
     assert len(told) == 1
-    assert f"; {2400 - left.replicas} replicas computed" in told[0]
+    assert f"; {1400 - left.replicas} replicas computed" in told[0]
     done = fetching.fetch(head, str(store), there)
     assert 0 < done.sent < done.files
     assert present.stat().st_ino == was

@@ -51,6 +51,33 @@ def run_replicas(payload: Mapping[str, Any], shared: Mapping[str, Mapping[str, N
     return simulate(payload, shared)
 
 
+def pause_and_run_replicas(
+    payload: Mapping[str, Any], shared: Mapping[str, Mapping[str, NDArray[Any]]]
+) -> Arrays:
+    """Simulate as the package does, a little later as long as the trial waits for something to happen."""
+    from sweep.work import run_replicas as simulate
+
+    if not hurry().exists():
+        time.sleep(0.3)
+    return simulate(payload, shared)
+
+
+def hurry() -> Path:
+    """The file that ends the pauses: tasks know the cluster's folder as their home."""
+    return Path.home() / "hurry"
+
+
+@contextmanager
+def replicas_by(function: Callable[..., Arrays]) -> Iterator[None]:
+    """Have replicas computed by another function than the package's."""
+    plain = TransientSpec.REPLICA_TASK
+    TransientSpec.REPLICA_TASK = f"tests.verification.trial_cluster:{function.__name__}"
+    try:
+        yield
+    finally:
+        TransientSpec.REPLICA_TASK = plain
+
+
 def spec(servers: list[int], **run: Any) -> dict[str, Any]:
     """Return tables of exponential service, whose kernel compiles quickly."""
     return tables("trial", 11, {**PLAIN, "N": servers}, times=3, levels=2, **run)
@@ -73,8 +100,8 @@ def disturbed(
 def nodes(cluster: Nodes, folder: Path, show: Show, arguments: argparse.Namespace) -> None:
     """A node is lost under its tasks, and another joins and gets work."""
     (second,) = cluster.joined
-    # Long enough for Ray to notice that a node is lost, and for another to join while there is work.
-    what = spec([20_000, 30_000], horizon=350.0, replicas=arguments.replicas)
+    # Pauses, not replicas, last until Ray has noticed that a node is lost and another has joined.
+    what = spec([2000, 3000], horizon=20.0, replicas=arguments.replicas)
     lost = False
     at_work: set[int] = set()
 
@@ -82,12 +109,14 @@ def nodes(cluster: Nodes, folder: Path, show: Show, arguments: argparse.Namespac
         nonlocal lost
         if lost:
             at_work.update(actors_of(*cluster.joined))
+            if at_work:
+                hurry().touch()
         elif state.replicas_done and actors_of(second):
             cluster.lose(second)
             cluster.add()
             lost = True
 
-    with batches_of(1.0):
+    with batches_of(1e-3), replicas_by(pause_and_run_replicas):
         disturbed(what, cluster, folder, show, progress)
     must(at_work, "the node that joined got no work")
     show("actors at work on the node that joined", len(at_work))
@@ -147,13 +176,9 @@ def kills(cluster: Nodes, folder: Path, show: Show, arguments: argparse.Namespac
 
 def poison(cluster: Nodes, folder: Path, show: Show, _: argparse.Namespace) -> None:
     """Of 300 cells one ends its worker, one raises, one allocates without bound: these alone fail."""
-    plain = TransientSpec.REPLICA_TASK
-    TransientSpec.REPLICA_TASK = "tests.verification.trial_cluster:run_replicas"
-    try:
+    with replicas_by(run_replicas):
         what = spec(list(range(1, 301)), horizon=5.0, replicas=1)
         summary = sweep.run(what, store=folder / "store", engine="ray", address=cluster.address)
-    finally:
-        TransientSpec.REPLICA_TASK = plain
     show("cells done", f"{summary.cells_done} of {summary.cells} in {summary.seconds:.0f} s")
     found = {failure.case.values[0]: failure for failure in summary.failures}
     for servers, failure in sorted(found.items()):

@@ -1,0 +1,32 @@
+"""Run every test, as `make test` does: those marked `alone` one after another, and the others meanwhile.
+
+The first wait much, for processes and clusters. The others compute, a file on each CPU, at low priority, and
+what they say follows at the end.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+
+PYTEST = [sys.executable, "-m", "pytest"]
+OTHERS = ["-m", "not alone", "-n", "logical", "--maxprocesses", "8", "--dist", "loadfile"]
+
+
+def main() -> int:
+    """Return 0 if all pass."""
+    with tempfile.TemporaryFile() as said:
+        others = subprocess.Popen(["nice", *PYTEST, *OTHERS], stdout=said, stderr=subprocess.STDOUT)
+        try:
+            codes = [subprocess.call([*PYTEST, "-m", "alone"]), others.wait()]
+        finally:
+            others.terminate()
+            others.wait()
+            said.seek(0)
+            print(said.read().decode(), flush=True)
+    return max(map(abs, codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
