@@ -135,8 +135,9 @@ def test_a_result_that_cannot_be_sent_is_an_error(make: Make) -> None:
     assert found["good"].error == ""
 
 
-def test_a_result_that_cannot_be_read_is_an_error(make: Make) -> None:
-    with make("ray", 1) as engine:
+@pytest.mark.parametrize("name", POOLS)
+def test_a_result_that_cannot_be_read_is_an_error(make: Make, name: str) -> None:
+    with make(name, 1) as engine:
         found = outcomes(engine, task("bad", "unreadable"), task("good", "process"))
     assert found["bad"].error == (
         "ModuleNotFoundError: No module named 'no_such_module' (the task's result cannot be read)"

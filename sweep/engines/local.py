@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import ClassVar
 
 from sweep.engines.base import ONE_THREAD, occupy_standard_streams, search_path
-from sweep.engines.pool import Event, PoolEngine, Worker
+from sweep.engines.pool import Event, PoolEngine, Worker, unusable
 from sweep.errors import EngineError
 from sweep.machine import available_memory, cpus
 from sweep.task import Source, Task
@@ -100,9 +101,13 @@ class LocalEngine(PoolEngine[LocalWorker]):
     def _read(self, worker: LocalWorker) -> list[Event[LocalWorker]]:
         """Return the news in one message of a worker, or of its death when there is no more."""
         try:
-            kind, *content = worker.connection.recv()
+            message = worker.connection.recv_bytes()
         except (EOFError, OSError):
             return [self._death(worker)]
+        try:
+            kind, *content = pickle.loads(message)
+        except Exception as error:  # noqa: BLE001  whatever a task returned that cannot be decoded here
+            kind, content = "done", [*unusable(error, "read", traceback.format_exc())]
         worker.executing = kind == "started"
         if kind == "started":
             return []

@@ -62,6 +62,11 @@ class Worker:
         return missing, [self.holds.popitem(last=False)[0] for _ in range(excess)]
 
 
+def unusable(cause: Exception, verb: str, details: str) -> tuple[None, str, str, float]:
+    """Return what is told of a task that was executed, and whose result cannot be sent or read."""
+    return None, f"{type(cause).__name__}: {cause} (the task's result cannot be {verb})", details, 0.0
+
+
 W = TypeVar("W", bound=Worker)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sweep.engines.base import ONE_THREAD, search_path
 from sweep.engines.node import Call
-from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker
+from sweep.engines.pool import SHARED_OBJECTS, Event, PoolEngine, Worker, unusable
 from sweep.engines.private_ray import PrivateRay, import_ray
 from sweep.engines.ray_cluster import join, nodes
 from sweep.errors import EngineError
@@ -287,14 +287,14 @@ class RayEngine(PoolEngine[RayWorker]):
         except ray.exceptions.RayTaskError as error:  # raised around the task: its result cannot be sent
             if not worker.ready:
                 return _death(worker, _reason(error.cause), str(error))
-            content = _unusable(error.cause, "sent", str(error))
+            content = unusable(error.cause, "sent", str(error))
         except ray.exceptions.RayError as error:
             decoding = _undecoded(error) if worker.executing else None
             if decoding is None:
                 self._survey()  # with its node gone a task is innocent
                 gone = worker.ready and worker.host not in self._memory
                 return _death(worker, _reason(error), str(error), lost=gone or _out_of_reach(error))
-            content = _unusable(decoding, "read", str(error))
+            content = unusable(decoding, "read", str(error))
         del worker.answers[0]
         if not worker.ready:
             worker.host, worker.label = content
@@ -335,11 +335,6 @@ def _undecoded(error: Exception) -> Exception | None:
         cause: Exception = error.client_exc
         return cause
     return None
-
-
-def _unusable(cause: Exception, verb: str, details: str) -> tuple[None, str, str, float]:
-    """Return what is told of a task that was executed, and whose result cannot be sent or read."""
-    return None, f"{type(cause).__name__}: {cause} (the task's result cannot be {verb})", details, 0.0
 
 
 def _reason(error: Exception) -> str:
