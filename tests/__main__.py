@@ -9,8 +9,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest"]
+ALONE = sorted(
+    str(path) for path in Path(__file__).parent.rglob("test_*.py") if "mark.alone" in path.read_text()
+)
 OTHERS = ["-m", "not alone", "-n", "logical", "--maxprocesses", "8", "--dist", "loadfile"]
 
 
@@ -19,7 +23,7 @@ def main() -> int:
     with tempfile.TemporaryFile() as said:
         others = subprocess.Popen(["nice", *PYTEST, *OTHERS], stdout=said, stderr=subprocess.STDOUT)
         try:
-            codes = [subprocess.call([*PYTEST, "-m", "alone"]), others.wait()]
+            codes = [subprocess.call([*PYTEST, "-m", "alone", *ALONE]), others.wait()]
         finally:
             others.terminate()
             others.wait()

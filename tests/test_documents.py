@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
-import runpy
-import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +16,23 @@ from sweep.initial import parse_initial
 from sweep.laws.frozen import _LAW_OF as LAW_OF
 from sweep.routing import ROUTING
 from sweep.spec import parse_spec, read_spec
-from tests.job_head import Head
+from tests.pages import (
+    COOKBOOK,
+    README,
+    ROOT,
+    Shell,
+    blocks,
+    check,
+    commands,
+    shell_in,
+    starting,
+    timeless,
+    write_specs,
+)
 
 pytestmark = pytest.mark.alone
 
-ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 EQUILIBRIUM = """
 name = "equilibrium"
@@ -45,34 +49,6 @@ grid = { N = [50, 100], m = [16, 64], b1 = [-2.0], b0 = [1.0], ell = [2], G = ["
 run = { horizon = 1.0, times = 3, levels = 80, replicas = 8 }
 """
 
-#: The cluster of the cookbook.
-BOOK = "http://127.0.0.1:8265"
-
-Shell = Callable[[str], str]
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
-
-
-def commands(text: str) -> list[tuple[str, list[str]]]:
-    """Every command of the console blocks, with the lines it is said to print."""
-    found: list[tuple[str, list[str]]] = []
-    for line in "".join(blocks(text, "console")).splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:].split("  #")[0].strip(), []))
-        else:
-            found[-1][1].append(line.strip())
-    return found
-
-
-def starting(text: str, *words: str) -> list[tuple[str, list[str]]]:
-    return [(command, shown) for command, shown in commands(text) if command.startswith(words)]
-
-
-def timeless(text: str) -> str:
-    return re.sub(r" in [\d.]+ s\b", " in some seconds", text)
-
 
 def executed(code: str, folder: Path) -> str:
     """What a program prints that is run where the reader is."""
@@ -88,14 +64,6 @@ def executed(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def check(shell: Shell, wanted: list[tuple[str, list[str]]]) -> None:
-    assert wanted
-    for command, shown in wanted:
-        printed = timeless(shell(command))
-        for line in shown:
-            assert timeless(line) in printed, f"{command} printed\n{printed}"
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the reader is: the project's root with nothing made yet."""
@@ -106,30 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shell(folder: Path) -> Shell:
-    """Runs a command where the reader is; it must succeed. Ours run in this process, which is warm."""
-
-    def shell(command: str) -> str:
-        words, printed, code = shlex.split(command), io.StringIO(), 0
-        if words[0] == "sweep":
-            words = ["python", "-m", "sweep.cli", *words[1:]]
-        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-            patch.chdir(folder)
-            patch.setenv("MPLBACKEND", "agg")
-            patch.setenv("COLUMNS", "100")
-            if words[:2] == ["python", "-m"]:
-                patch.setattr(sys, "argv", words[2:])
-                name = words[2] if words[2].count(".") else f"{words[2]}.__main__"
-                patch.delitem(sys.modules, name, raising=False)  # or runpy warns that it is there
-                try:
-                    runpy.run_module(words[2], run_name="__main__")
-                except SystemExit as ended:
-                    code = int(ended.code or 0)
-            else:
-                code = subprocess.run(words, check=False).returncode
-        assert code == 0, f"{command}\n{printed.getvalue()}"
-        return printed.getvalue()
-
-    return shell
+    return shell_in(folder)
 
 
 @pytest.fixture(scope="module")
@@ -143,16 +88,9 @@ def demo(shell: Shell) -> str:
 @pytest.fixture(scope="module")
 def mine(folder: Path, shell: Shell) -> Path:
     """The cookbook's own sweep, after its first recipe."""
-    for text in blocks(COOKBOOK, "toml"):
-        (folder / text.split()[1]).write_text(text)
+    write_specs(COOKBOOK, folder)
     check(shell, starting(COOKBOOK.split("## The same")[0], "sweep", "python"))
     return folder / "mine.toml"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Head]:
-    with Head() as head:
-        yield head
 
 
 @pytest.mark.slow
@@ -190,19 +128,6 @@ def test_commands_of_the_analysis(folder: Path, shell: Shell) -> None:
     for command, _ in wanted:
         module = command.split()[2].rpartition(".")[2]
         assert shell(command.replace("STORE", f"out/{stores.get(module, 'mine')}")).strip()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("mine")
-def test_commands_on_a_cluster(folder: Path, shell: Shell, cluster: Head) -> None:
-    wanted = [one for one in starting(COOKBOOK, "sweep") if "--address" in one[0]]
-    assert len(wanted) == 5
-    check(shell, [(command.replace(BOOK, cluster.address), shown) for command, shown in wanted])
-    assert (folder / "out" / "fetched" / "results.nc").exists()
-    for command, _ in starting(README, "sweep"):
-        if "--address" in command:
-            same = command.replace("http://HEAD:8265", BOOK).replace("/data/mine", "'~/stores/mine'")
-            assert same.replace("spec.toml", "mine.toml") in [command for command, _ in wanted]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from sweep.remote_cli import show_status
 from sweep.status import store_status
 from tests.engine_sources import wait_for
 from tests.job_head import Head, commands
+from tests.pages import COOKBOOK, README, check, shell_in, starting, write_specs
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -198,3 +199,18 @@ def test_an_open_cluster_is_used_by_the_commands_with_a_warning(
     with pytest.raises(EngineError, match=r"the head must have numpy 99\.0 or newer, got 2.*: install req"):
         jobs.submit(dashboard, spec, store=str(tmp_path / "never"))
     assert not (tmp_path / "never").exists()
+
+
+def test_the_commands_of_readme_and_cookbook(tmp_path: Path, open_head: Head) -> None:
+    book = "http://127.0.0.1:8265"
+    wanted = [one for one in starting(COOKBOOK, "sweep") if "--address" in one[0]]
+    assert len(wanted) == 5
+    write_specs(COOKBOOK, tmp_path)
+    check(
+        shell_in(tmp_path), [(command.replace(book, open_head.address), shown) for command, shown in wanted]
+    )
+    assert (tmp_path / "out" / "fetched" / "results.nc").exists()
+    for command, _ in starting(README, "sweep"):
+        if "--address" in command:
+            same = command.replace("http://HEAD:8265", book).replace("/data/mine", "'~/stores/mine'")
+            assert same.replace("spec.toml", "mine.toml") in [command for command, _ in wanted]
