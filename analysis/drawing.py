@@ -195,9 +195,30 @@ def label_sizes(axes: Axes, N: Iterable[float]) -> None:
 
 
 def label_every_size(axes: Axes, N: Iterable[float]) -> None:
-    """Label a logarithmic axis of N by the N themselves."""
+    """Label a logarithmic axis of N by the N themselves; where labels would touch, by the larger ones."""
+    from matplotlib import rcParams
+    from matplotlib.ticker import FixedLocator, FuncFormatter
+
     sizes = sorted(set(N))
-    axes.set_xticks(sizes, [f"{size:.7g}" for size in sizes])
+
+    class Sizes(FixedLocator):
+        """The sizes whose labels have room in the axes as they are drawn."""
+
+        def __call__(self) -> list[float]:
+            low, high = np.log(axes.get_xlim())
+            inches = axes.bbox.width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+            points = axes.xaxis.get_tick_params().get("labelsize", rcParams["font.size"])
+            kept, end = [], math.inf
+            for size in reversed(sizes):
+                middle = (math.log(size) - low) / (high - low) * inches
+                half = text_width(f"{size:.7g} ", points) / 2.0
+                if middle + half <= end:
+                    kept.append(size)
+                    end = middle - half
+            return kept[::-1]
+
+    axes.xaxis.set_major_locator(Sizes(sizes))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:.7g}"))
     axes.set_xticks([], minor=True)
 
 

@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,12 @@ class _Toml(_Short):
     def repr_bool(self, x: bool, level: int) -> str:  # noqa: ARG002 (one signature)
         return str(x).lower()
 
+    def repr_dict(self, x: dict[str, Any], level: int) -> str:
+        if level <= 0 and x:
+            return "{...}"
+        entries = [f"{key} = {self.repr1(value, level - 1)}" for key, value in islice(x.items(), _ENTRIES)]
+        return "{" + ", ".join(entries + ["..."] * (len(x) > _ENTRIES)) + "}"
+
 
 _short, _toml = _Short(), _Toml()
 _as_toml: ContextVar[bool] = ContextVar("_as_toml", default=False)
@@ -59,13 +66,13 @@ _as_toml: ContextVar[bool] = ContextVar("_as_toml", default=False)
 
 @contextmanager
 def toml_values() -> Iterator[None]:
-    """Let `shown` write lists and truth values as TOML does: what a spec file holds is read back so.
+    """Let `shown` write lists, tables and truth values as TOML does: what a spec file holds is read back so.
 
     Examples
     --------
     >>> with toml_values():
-    ...     shown((1.0, True))
-    '[1.0, true]'
+    ...     shown((1.0, {"last": True}))
+    '[1.0, {last = true}]'
     """
     token = _as_toml.set(True)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from analysis import fit_rate
 from analysis.__main__ import main, table
+from analysis.drawing import label_every_size
 from analysis.figures import PIXELS, STYLES, rate_figure, save
 from analysis.rates import rate_table, signed
 from sweep import schema
@@ -222,3 +224,21 @@ def test_command_answers_bad_input_with_one_line_and_2(
         error = capsys.readouterr().err
         assert text in error
         assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "sizes", [[100, 120, 1000], [10, 12, 14, 16, 18, 20, 30, 60], [10**k for k in range(1, 9)]]
+)
+@pytest.mark.parametrize("width", [1.5, 3.0, 6.0])
+def test_labels_of_sizes_never_touch(sizes: list[int], width: float) -> None:
+    figure = Figure(figsize=(width, 2.0), layout="constrained")
+    axes = figure.subplots()
+    axes.loglog(sizes, sizes)
+    label_every_size(axes, sizes)
+    figure.canvas.draw()
+    labels = axes.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(before.x1 < after.x0 for before, after in pairwise(boxes))
+    assert labels[-1].get_text() == f"{sizes[-1]:.7g}"
+    if width == 6.0:
+        assert len(labels) >= len(sizes) - 1
