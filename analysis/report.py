@@ -56,19 +56,22 @@ def report(
     StoreError
         No store or results there, or results that cannot be read.
     ValueError
-        An output that is a directory or cannot be written, or results of an unknown study.
+        An output that is a directory or cannot be written, a file in place of the figures' directory, or
+        results of an unknown study.
 
     Examples
     --------
     >>> report("nowhere")
     Traceback (most recent call last):
     ...
-    sweep.errors.StoreError: nowhere holds no results: give a store directory or an exported .nc file
+    sweep.errors.MismatchError: nowhere holds no results: give a store directory or an exported .nc file
     """
     source = Path(store)
     target = Path(output) if output is not None else _beside(source)
     if target.is_dir():
         raise ValueError(f"output must be a file, got the directory {target}: name a page in it")
+    if figures is not None and Path(figures).exists() and not Path(figures).is_dir():
+        raise ValueError(f"figures must be a directory, got the file {figures}: name another place")
     contents = contents_of(source)
     if contents.study not in TOPICS:
         raise ValueError(f"study must be one of {', '.join(TOPICS)}, got {contents.study!r} in {source}")

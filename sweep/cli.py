@@ -158,9 +158,10 @@ def status(
     try:
         state = store_status(store)
     except MismatchError as missing:
-        if Path(store).exists() or not os.environ.get(_ADDRESS_VARIABLE):
+        known = os.environ.get(_ADDRESS_VARIABLE)
+        if Path(store).exists() or not (known or store.startswith("~")):
             raise
-        cure = f"if it is on the cluster, add --address ${_ADDRESS_VARIABLE}"
+        cure = f"if it is on the cluster, add --address {f'${_ADDRESS_VARIABLE}' if known else 'URL'}"
         raise MismatchError(f"{missing}; {cure}") from missing
     if as_json:
         print_json(**dataclasses.asdict(state))
@@ -229,6 +230,8 @@ def report(
     from analysis.report import report as write_report
 
     out.print(f"wrote {write_report(store, output=output, figures=figures)}", soft_wrap=True)
+    if figures is not None:
+        out.print(f"figures: {figures}", soft_wrap=True)
 
 
 remote_cli.register(app)

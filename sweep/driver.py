@@ -44,7 +44,7 @@ STARTING = "starting"
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run is; costs are in estimated seconds of one core."""
+    """How far a run is; costs in estimated seconds of one core, `busy` in those that the tasks done took."""
 
     replicas_done: int
     replicas_total: int
@@ -52,6 +52,8 @@ class Progress:
     limits_total: int
     cost_done: float
     cost_total: float
+    busy: float
+    workers: int
     failed: int
     elapsed: float
     last: str
@@ -63,10 +65,14 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the time left, None until some replicas are done: limits start the workers."""
+        """Estimate of the time left, None until some replicas are done: limits start the workers.
+
+        What is left of the cost, at the pace of the tasks that are done. The start of the workers counts for
+        nothing, nor do tasks that are under way, so that the estimate is rather too long.
+        """
         if self.cost_done <= 0 or self.replicas_done < min(1, self.replicas_total):
             return None
-        return self.elapsed * (self.cost_total - self.cost_done) / self.cost_done
+        return max(self.cost_total - self.cost_done, 0.0) * self.busy / self.cost_done / self.workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +238,7 @@ class _Driver:
         self._workers, self._fail_fast = workers, fail_fast
         self._refreshed, self._refresh_seconds = time.perf_counter(), 0.0
         self._replicas, self._replicas_total, self._limits = 0, plan.missing_replicas, 0
-        self._cost, self._cost_total = 0.0, plan.seconds
+        self._cost, self._cost_total, self._busy = 0.0, plan.seconds, 0.0
         self._failures: list[CellFailure] = []
         self._wanted = {case.key: wanted_replicas(plan.spec, store, case) for case in plan.cells}
 
@@ -299,6 +305,7 @@ class _Driver:
                 self.store.write_shard(spec.LIMIT_KIND, [work.key], None, outcome.arrays, attributes)
                 self._limits += 1
             self._cost += outcome.task.cost
+            self._busy += outcome.seconds
         for failure in self.scheduler.settle(outcome):
             self.store.record_failure(
                 failure.case.key,
@@ -350,6 +357,8 @@ class _Driver:
                 limits_total=len(self.plan.missing_limits),
                 cost_done=self._cost,
                 cost_total=self._cost_total,
+                busy=self._busy,
+                workers=self._workers,
                 failed=len(self._failures),
                 elapsed=time.perf_counter() - self._started,
                 last=last,

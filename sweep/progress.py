@@ -81,10 +81,13 @@ def sentence(state: Progress) -> str:
     """Say in one line how far a run is."""
     from sweep.driver import STARTING
 
-    if state.limits_done < state.limits_total or state.last == STARTING:
-        detail = f"starting workers; {state.limits_done}/{state.limits_total} limits solved"
+    replicas = f"{state.replicas_done}/{state.replicas_total} replicas"
+    if state.last == STARTING:
+        detail = "starting workers, compiling"
+    elif state.limits_done < state.limits_total:
+        detail = f"{state.limits_done}/{state.limits_total} limits, {replicas}"
     else:
-        detail = f"{state.replicas_done}/{state.replicas_total} replicas  {state.rate:.1f}/s"
+        detail = f"{replicas}  {state.rate:.1f}/s"
     if state.seconds_left:
         detail += f"  {duration(state.seconds_left)} left"
     if state.failed:

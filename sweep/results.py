@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.arguments import check_path
-from sweep.errors import StoreError
+from sweep.errors import MismatchError, StoreError
 from sweep.store import Store
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
     TypeError
         Neither text nor a path.
     StoreError
-        There are no results there, or they cannot be read.
+        There are no results there (a `MismatchError`), or they cannot be read.
 
     Examples
     --------
     >>> load("nowhere")
     Traceback (most recent call last):
     ...
-    sweep.errors.StoreError: nowhere holds no results: give a store directory or an exported .nc file
+    sweep.errors.MismatchError: nowhere holds no results: give a store directory or an exported .nc file
     """
     path = _results_path(store)
     for _ in range(_ATTEMPTS):
@@ -69,12 +69,12 @@ def _results_path(store: str | os.PathLike[str] | Store) -> Path:
     return Store(path, {}).results if path.is_dir() else path
 
 
-def _no_results(path: Path, store: str | os.PathLike[str] | Store) -> StoreError:
+def _no_results(path: Path, store: str | os.PathLike[str] | Store) -> MismatchError:
     if path.parent.is_dir() and (path.parent / "store.json").exists():
-        return StoreError(
+        return MismatchError(
             f"{path.parent} holds no results yet: wait for the run to store its first, or run it"
         )
-    return StoreError(f"{store} holds no results: give a store directory or an exported .nc file")
+    return MismatchError(f"{store} holds no results: give a store directory or an exported .nc file")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

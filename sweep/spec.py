@@ -46,14 +46,23 @@ def read_spec(path: str | Path) -> SweepSpec:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        fault = str(getattr(error, "strerror", None) or error).lower()
+        fault = str(getattr(error, "strerror", None) or error).lower().removeprefix("is ")
         cure = ": `sweep example` writes one" if isinstance(error, FileNotFoundError) else ""
         raise SpecError(str(path), [f"the spec file must be readable text, got {fault}{cure}"]) from None
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(str(path), [f"the spec must be TOML: {error}"]) from None
+        raise SpecError(str(path), [f"the spec must be TOML: {error}{_line_of(text, str(error))}"]) from None
     return parse_spec(tables, source=str(path))
+
+
+def _line_of(text: str, fault: str) -> str:
+    """Return what an error of TOML adds: the line that it points to, with the most likely cure."""
+    found = re.search(r"\(at line (\d+),", fault)
+    if found is None:
+        return ""
+    line = text.split("\n")[int(found[1]) - 1].strip()
+    return f", in {shown(line)}: texts stand in quotes, numbers and true or false do not"
 
 
 def parse_spec(tables: Mapping[str, Any], source: str = "spec") -> SweepSpec:

@@ -17,6 +17,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
+#: The cluster of the cookbook.
+BOOK = "http://127.0.0.1:8265"
 
 #: Runs a command and returns what it prints.
 Shell = Callable[[str], str]

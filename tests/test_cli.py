@@ -122,6 +122,7 @@ def test_status_looks_for_a_store_on_this_machine_and_names_the_variable_of_a_cl
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
         assert cure not in command("status", tmp_path / "gone").stderr
+        assert "if it is on the cluster, add --address URL" in command("status", "~/gone").stderr
     for name in ("status", "doctor"):
         words = " ".join(command(name, "--help").stdout.replace("│", " ").split())
         assert "not read from RAY_API_SERVER_ADDRESS, for without it" in words

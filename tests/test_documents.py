@@ -17,6 +17,7 @@ from sweep.laws.frozen import _LAW_OF as LAW_OF
 from sweep.routing import ROUTING
 from sweep.spec import parse_spec, read_spec
 from tests.pages import (
+    BOOK,
     COOKBOOK,
     README,
     ROOT,
@@ -145,6 +146,15 @@ def test_python_of_readme(folder: Path) -> None:
     code = "\n".join(blocks(README, "python"))
     assert code.count("sweep.") >= 5
     executed(code, folder)
+
+
+def test_readme_has_commands_of_the_cookbook_for_a_cluster() -> None:  # tests/test_jobs.py runs them
+    known = [command for command, _ in starting(COOKBOOK, "sweep")]
+    shown = [command for command, _ in starting(README, "sweep") if "--address" in command]
+    assert len(shown) == 3
+    for command in shown:
+        same = command.replace("http://HEAD:8265", BOOK).replace("/data/mine", "'~/stores/mine'")
+        assert same.replace("spec.toml", "mine.toml") in known
 
 
 def test_the_page_of_the_model_lists_every_routing_start_and_law_of_scipy() -> None:

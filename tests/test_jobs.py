@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from sweep.remote_cli import show_status
 from sweep.status import store_status
 from tests.engine_sources import wait_for
 from tests.job_head import Head, commands
-from tests.pages import COOKBOOK, README, check, shell_in, starting, write_specs
+from tests.pages import BOOK, COOKBOOK, starting, write_specs
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -151,31 +152,33 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
     assert bits(here) == bits(there) == bits(tmp_path / "local") == bits(store)
 
 
-def test_an_open_cluster_is_used_by_the_commands_with_a_warning(
+def test_an_open_cluster_is_used_by_the_commands_of_the_cookbook_with_a_warning(
     tmp_path: Path, open_head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec, store, head = write_spec(tmp_path, 4), str(tmp_path / "store"), open_head
+    head, run = open_head, CliRunner()
     assert listening(head) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    write_specs(COOKBOOK, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    said = {}
+    for command, _ in starting(COOKBOOK, "sweep"):
+        if BOOK in command:
+            name, *words = shlex.split(command.replace(BOOK, head.address))[1:]
+            said[name] = run.invoke(commands(), [name, *words])
+            assert said[name].exit_code == 0, said[name].output
+    assert [*said] == ["doctor", "submit", "logs", "status", "fetch"]
+    levels = [line.split()[0] for line in said["doctor"].stdout.splitlines()]
+    assert levels == ["warning", "ok", "ok", "ok", "ok"]
+    warning = f"warning: {head.address} has no authentication: whoever reaches its ports"
+    assert warning in said["submit"].stderr
+    assert "has begun on the head with Python 3." in said["submit"].stdout
+    assert "6 of 6 cells done; 96 replicas computed" in said["logs"].stdout
+    assert "mine: 6 of 6 cells done, 96 of 96 replicas" in said["status"].stdout
+    assert "is SUCCEEDED" in said["status"].stdout
+    store, place = "~/stores/mine", head.folder / "stores" / "mine"
+    assert bits(tmp_path / "out" / "fetched") == bits(place)
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", head.address)
-    run = CliRunner()
-    submitted = run.invoke(commands(), ["submit", str(spec), "--store", store])
-    assert submitted.exit_code == 0, submitted.output
-    assert f"warning: {head.address} has no authentication: whoever reaches its ports" in submitted.stderr
-    assert "has begun on the head with Python 3." in submitted.stdout
-    followed = run.invoke(commands(), ["logs", store, "--follow"])
-    assert "2 of 2 cells done; 8 replicas computed" in followed.stdout
-    status = run.invoke(commands(), ["status", store])
-    assert status.exit_code == 0, status.output
-    assert "cluster: 2 of 2 cells done, 8 of 8 replicas" in status.stdout
-    assert "is SUCCEEDED" in status.stdout
     cancelled = run.invoke(commands(), ["cancel", store])
     assert "has ended already (SUCCEEDED)" in cancelled.stdout
-    fetched = run.invoke(commands(), ["fetch", store, "--to", str(tmp_path / "here")])
-    assert fetched.exit_code == 0, fetched.output
-    assert bits(tmp_path / "here") == bits(tmp_path / "store")
-    doctor = run.invoke(commands(), ["doctor"])
-    assert doctor.exit_code == 0, doctor.output
-    assert [line.split()[0] for line in doctor.stdout.splitlines()] == ["warning", "ok", "ok", "ok", "ok"]
 
     dashboard = head.dashboard()
     known = jobs.jobs(dashboard)
@@ -185,32 +188,18 @@ def test_an_open_cluster_is_used_by_the_commands_with_a_warning(
     assert jobs.jobs(dashboard) == known
     names = [entry["submission_id"] or "" for entry in dashboard.get("/api/jobs/")]
     assert not [name for name in names if "ask" in name]
-    spec.write_text(spec.read_text().replace("seed = 7", "seed = 8"))
+    spec = tmp_path / "mine.toml"
+    spec.write_text(spec.read_text().replace("seed = 1", "seed = 8"))
     refused = run.invoke(commands(), ["submit", str(spec), "--store", store])
     assert isinstance(refused.exception, ValueError)
-    assert f"failed: store {store} was made with seed = 7, now 8: give a new" in str(refused.exception)
+    assert f"failed: store {place} was made with seed = 1, now 8: give a new" in str(refused.exception)
     status = run.invoke(commands(), ["status", store])
     assert status.exit_code == 3
     assert "is FAILED" in status.stdout
-    assert f"Z: store {store} was made with seed = 7, now 8: give a new" in status.stdout
+    assert f"Z: store {place} was made with seed = 1, now 8: give a new" in status.stdout
     needed = jobs.requirements()
     needed["packages"]["numpy"] = ["99.0", ""]
     monkeypatch.setattr("sweep.engines.package.requirements", lambda: needed)
     with pytest.raises(EngineError, match=r"the head must have numpy 99\.0 or newer, got 2.*: install req"):
         jobs.submit(dashboard, spec, store=str(tmp_path / "never"))
     assert not (tmp_path / "never").exists()
-
-
-def test_the_commands_of_readme_and_cookbook(tmp_path: Path, open_head: Head) -> None:
-    book = "http://127.0.0.1:8265"
-    wanted = [one for one in starting(COOKBOOK, "sweep") if "--address" in one[0]]
-    assert len(wanted) == 5
-    write_specs(COOKBOOK, tmp_path)
-    check(
-        shell_in(tmp_path), [(command.replace(book, open_head.address), shown) for command, shown in wanted]
-    )
-    assert (tmp_path / "out" / "fetched" / "results.nc").exists()
-    for command, _ in starting(README, "sweep"):
-        if "--address" in command:
-            same = command.replace("http://HEAD:8265", book).replace("/data/mine", "'~/stores/mine'")
-            assert same.replace("spec.toml", "mine.toml") in [command for command, _ in wanted]

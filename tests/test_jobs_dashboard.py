@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,9 +87,27 @@ def test_any_text_is_an_address_or_refused_as_one(text: str) -> None:
 
 def test_a_head_that_is_down_is_unreachable_with_a_cure() -> None:
     with pytest.raises(
-        UnreachableError, match=r"the head http://127\.0\.0\.1:9 is unreachable .*ssh -L 8265"
+        UnreachableError, match=r"the head http://127\.0\.0\.1:9 is unreachable .*ssh -L 9:localhost:9 "
     ):
         Dashboard("127.0.0.1:9")
+
+
+def test_what_speaks_no_http_is_told_without_its_bytes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(1000)
+                line.sendall(b"\0\0\x03\x04\0\x1b[31m\r\n")
+
+        other = threading.Thread(target=answer)
+        other.start()
+        port = server.getsockname()[1]
+        text = rf"unreachable \(what answers there does not speak HTTP\): .* -L {port}:localhost:{port} "
+        with pytest.raises(UnreachableError, match=text):
+            Dashboard(f"127.0.0.1:{port}")
+        other.join()
 
 
 @pytest.mark.parametrize("answer", [(200, b"<html>"), (200, b"{}"), (200, b"[]")])

@@ -1,9 +1,11 @@
 """Progress is shown where someone looks: a line in a notebook, nothing in a script."""
 
+from dataclasses import replace
+
 import pytest
 
 from sweep import progress
-from sweep.driver import Progress
+from sweep.driver import STARTING, Progress
 
 STATE = Progress(
     replicas_done=3,
@@ -12,6 +14,8 @@ STATE = Progress(
     limits_total=1,
     cost_done=1.0,
     cost_total=4.0,
+    busy=10.0,
+    workers=2,
     failed=1,
     elapsed=6.0,
     last="replicas",
@@ -62,4 +66,16 @@ def test_durations_are_told_in_words(seconds, words):
 
 
 def test_a_line_says_how_far_a_run_is_and_what_failed():
-    assert progress.sentence(STATE) == "3/8 replicas  0.5/s  18 s left  1 failed"
+    assert progress.sentence(STATE) == "3/8 replicas  0.5/s  15 s left  1 failed"
+    solving = replace(STATE, limits_total=2, replicas_done=0, failed=0)
+    assert progress.sentence(solving) == "1/2 limits, 0/8 replicas"
+    starting = replace(solving, limits_done=0, last=STARTING)
+    assert progress.sentence(starting) == "starting workers, compiling"
+
+
+def test_the_time_left_is_that_of_the_work_left_at_the_pace_of_the_tasks_done():
+    assert STATE.seconds_left == 15.0  # 3 estimated seconds of 4 are left; those done took ten times as long
+    assert replace(STATE, elapsed=600.0).seconds_left == 15.0
+    assert replace(STATE, workers=1).seconds_left == 30.0
+    assert replace(STATE, replicas_done=0).seconds_left is None
+    assert replace(STATE, cost_done=4.0 + 1e-12).seconds_left == 0.0

@@ -26,7 +26,7 @@ from analysis.report_page import (
 from analysis.report_pictures import images_of
 from analysis.report_store import Contents, contents_of, spec_grid
 from analysis.report_text import marked_up, with_error
-from sweep.errors import StoreError
+from sweep.errors import MismatchError
 from sweep.spec import parse_spec
 from tests.report_samples import synthetic
 
@@ -177,8 +177,11 @@ def test_a_file_is_reported_with_what_failed_what_is_pending_and_what_it_cannot_
 
 
 def test_bad_input_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="holds no results"):
+    with pytest.raises(MismatchError, match="holds no results"):
         report(tmp_path / "nothing", tmp_path / "page.html")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"figures must be a directory, got the file .*file: name another"):
+        report(tmp_path / "mine.nc", figures=tmp_path / "file")
     with pytest.raises(ValueError, match=r"output must be a file, got the directory .*: name a page in it"):
         report(tmp_path / "mine.nc", tmp_path)
     other = synthetic(-0.5)

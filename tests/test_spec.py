@@ -224,15 +224,20 @@ def test_values_are_shown_as_toml_writes_them():
 
 def test_a_file_that_is_no_toml_and_one_that_is_absent_are_named(tmp_path):
     path = tmp_path / "broken.toml"
-    path.write_text("name = \n")
-    with pytest.raises(SpecError, match="the spec must be TOML"):
+    path.write_text("[grid]\nG = [exponential]\n")
+    with pytest.raises(SpecError) as caught:
+        read_spec(path)
+    line = "in 'G = [exponential]': texts stand in quotes, numbers and true or false do not"
+    assert caught.value.errors == (f"the spec must be TOML: Invalid value (at line 2, column 6), {line}",)
+    path.write_text("[grid")
+    with pytest.raises(SpecError, match=r"the spec must be TOML: .*\(at end of document\)$"):
         read_spec(path)
     with pytest.raises(SpecError) as caught:
         read_spec(tmp_path / "absent.toml")
     cure = "`sweep example` writes one"
     absent = f"the spec file must be readable text, got no such file or directory: {cure}"
     assert caught.value.errors == (absent,)
-    with pytest.raises(SpecError, match=r"must be readable text, got is a directory$"):
+    with pytest.raises(SpecError, match=r"must be readable text, got a directory$"):
         read_spec(tmp_path)
     path.write_bytes(b"\xff")
     with pytest.raises(

@@ -226,9 +226,11 @@ class Dashboard:
 
     def _lost(self, error: BaseException) -> UnreachableError:
         self.close()
+        said = str(error) if str(error).isprintable() else "what answers there does not speak HTTP"
+        port = urlsplit(self.address).port or 8265
         return UnreachableError(
-            f"the head {self.address} is unreachable ({error}): is it up, and does its dashboard listen on "
-            "an address that can be reached from here, or through `ssh -L 8265:localhost:8265 HEAD`?"
+            f"the head {self.address} is unreachable ({said}): is it up, and does its dashboard listen "
+            f"on an address that can be reached from here, or through `ssh -L {port}:localhost:{port} HEAD`?"
         )
 
 

@@ -159,7 +159,8 @@ def fetch(
     Raises
     ------
     StoreError
-        The directory holds something else, or cannot be written; or the store cannot be read on the head.
+        The directory cannot be written, or holds something else (a `MismatchError`); or the store cannot be
+        read on the head.
     EngineError
         The head does not answer, or has no such store; or a file could not be brought, though the others
         were.
@@ -227,7 +228,7 @@ def _check_target(place: Path, address: str, window: Window) -> None:
         return
     before = record(place) if place.is_dir() else None
     if before is None:
-        raise StoreError(
+        raise MismatchError(
             f"{place} holds other files: give a new directory, or one that was fetched into before"
         )
     # Two stores may share a frame. Older records have the path as it was asked for.
@@ -251,12 +252,15 @@ def _copy(
 ) -> tuple[int, int, EngineError | None]:
     """Bring every file that is not here; return how many were sent, their bytes, and why a shard was not."""
     total = sum(size for size, _ in window.files.values())
-    sent = volume = here = 0
+    lacking = [path for path, (_, expected) in window.files.items() if _digest_of(place / path) != expected]
+    sent = volume = 0
+    here = total - sum(window.files[path][0] for path in lacking)
+    progress(here, total)
     missed: EngineError | None = None
-    for path, (size, expected) in window.files.items():
-        file = place / path
+    for path in lacking:
+        size, _ = window.files[path]
         try:
-            if _digest_of(file) != expected and _bring(dashboard, window, path, file):
+            if _bring(dashboard, window, path, place / path):
                 sent, volume = sent + 1, volume + size
         except UndeliveredError as error:
             if not path.startswith("shards/"):
