@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 import sweep
-from sweep.driver import Progress
 from sweep.engines import make_engine
 from sweep.plan import Batch, Plan, make_plan
+from sweep.progress import Progress
 from sweep.spec import parse_spec
 from sweep.store import Store
 from sweep.task import Arrays, Outcome, Task, execute

@@ -23,7 +23,7 @@ from sweep.errors import MismatchError, StoreError
 from sweep.layout import Layout, make_layout
 from sweep.plan import Batch, Plan, make_batches, make_plan
 from sweep.precision import replicas_needed
-from sweep.progress import shown_by
+from sweep.progress import STARTING, Progress, shown_by
 from sweep.scheduler import CellFailure, Scheduler
 from sweep.schema import GROUPS
 from sweep.seeds import NUMBERS_VERSION, keys_of
@@ -38,41 +38,6 @@ from sweep.wording import shown
 #: A share of the run's time may go into refreshing results.nc while it goes on.
 _REFRESH_SHARE = 0.05
 _REFRESH_SECONDS = 30.0
-#: What `Progress.last` says before the first task is done.
-STARTING = "starting"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is; costs in estimated seconds of one core, `busy` in those that the tasks done took."""
-
-    replicas_done: int
-    replicas_total: int
-    limits_done: int
-    limits_total: int
-    cost_done: float
-    cost_total: float
-    busy: float
-    workers: int
-    failed: int
-    elapsed: float
-    last: str
-
-    @property
-    def rate(self) -> float:
-        """Replicas a second so far."""
-        return self.replicas_done / self.elapsed if self.elapsed > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimate of the time left, None until some replicas are done: limits start the workers.
-
-        What is left of the cost, at the pace of the tasks that are done. The start of the workers counts for
-        nothing, nor do tasks that are under way, so that the estimate is rather too long.
-        """
-        if self.cost_done <= 0 or self.replicas_done < min(1, self.replicas_total):
-            return None
-        return max(self.cost_total - self.cost_done, 0.0) * self.busy / self.cost_done / self.workers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 
-if TYPE_CHECKING:
-    from sweep.driver import Progress
-
 #: Seconds between lines where there is no terminal.
 _PAUSE = 5.0
+#: What `Progress.last` says before the first task is done.
+STARTING = "starting"
 
-Show = Callable[["Progress"], None]
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run is; costs in estimated seconds of one core, `busy` in those that the tasks done took."""
+
+    replicas_done: int
+    replicas_total: int
+    limits_done: int
+    limits_total: int
+    cost_done: float
+    cost_total: float
+    busy: float
+    workers: int
+    failed: int
+    elapsed: float
+    last: str
+
+    @property
+    def rate(self) -> float:
+        """Replicas a second so far."""
+        return self.replicas_done / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate of the time left, None until some replicas are done: limits start the workers.
+
+        What is left of the cost, at the pace of the tasks that are done. The start of the workers counts for
+        nothing, nor do tasks that are under way, so that the estimate is rather too long.
+        """
+        if self.cost_done <= 0 or self.replicas_done < min(1, self.replicas_total):
+            return None
+        return max(self.cost_total - self.cost_done, 0.0) * self.busy / self.cost_done / self.workers
+
+
+Show = Callable[[Progress], None]
 
 
 @contextmanager
@@ -69,7 +102,7 @@ def shown_by(progress: Show | None) -> AbstractContextManager[Show]:
 @contextmanager
 def show_json() -> Iterator[Show]:
     """Print the state after every task as one line of JSON."""
-    yield lambda state: print_json(event="progress", **dataclasses.asdict(state))
+    yield lambda state: print_json(event="progress", **asdict(state))
 
 
 def print_json(**values: Any) -> None:
@@ -79,8 +112,6 @@ def print_json(**values: Any) -> None:
 
 def sentence(state: Progress) -> str:
     """Say in one line how far a run is."""
-    from sweep.driver import STARTING
-
     replicas = f"{state.replicas_done}/{state.replicas_total} replicas"
     if state.last == STARTING:
         detail = "starting workers, compiling"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sweep import progress
-from sweep.driver import STARTING, Progress
+from sweep.progress import STARTING, Progress
 
 STATE = Progress(
     replicas_done=3,

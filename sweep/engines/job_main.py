@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.driver import Progress, Summary
+    from sweep.driver import Summary
     from sweep.engines.listing import Listing
+    from sweep.progress import Progress
 
 #: Begins the lines that a submitter reads; the rest of each is JSON.
 MARK = "sweep-job: "

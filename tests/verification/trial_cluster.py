@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import sweep
 import sweep.plan
-from sweep.driver import Progress
+from sweep.progress import Progress
 from sweep.studies.transient import TransientSpec
 from tests.engine_nodes import Nodes
 from tests.verification.trial_runs import PLAIN, Show, contents, must, must_be_equal, tables, trial

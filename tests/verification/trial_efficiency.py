@@ -20,7 +20,8 @@ import netCDF4
 import numpy as np
 
 import sweep
-from sweep.driver import Progress, run
+from sweep.driver import run
+from sweep.progress import Progress
 from sweep.spec import parse_spec
 from sweep.store import Store
 from sweep.work import run_replicas, solve_limit, warm_up
