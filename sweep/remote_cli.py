@@ -79,8 +79,9 @@ def logs(
     with _connect(address, warn=False) as dashboard:
         job = jobs.require(dashboard, _path(name))
         lines = jobs.follow(dashboard, job.id) if follow else jobs.logs(dashboard, job.id).splitlines()
-        for line in lines:
-            out.print(line, soft_wrap=True)
+        for text in map(jobs.spoken, lines):
+            if text is not None:
+                out.print(text, soft_wrap=True)
 
 
 def cancel(name: Remote, address: Address) -> None:

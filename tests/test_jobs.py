@@ -17,7 +17,7 @@ import sweep
 from sweep.engines import fetch as fetching
 from sweep.engines import jobs
 from sweep.engines.dashboard import Dashboard, UnreachableError
-from sweep.errors import EngineError
+from sweep.errors import EngineError, MismatchError
 from sweep.remote_cli import show_status
 from sweep.status import store_status
 from tests.engine_sources import wait_for
@@ -172,6 +172,7 @@ def test_an_open_cluster_is_used_by_the_commands_of_the_cookbook_with_a_warning(
     assert warning in said["submit"].stderr
     assert "has begun on the head with Python 3." in said["submit"].stdout
     assert "6 of 6 cells done; 96 replicas computed" in said["logs"].stdout
+    assert jobs.MARK not in said["logs"].stdout
     assert "mine: 6 of 6 cells done, 96 of 96 replicas" in said["status"].stdout
     assert "is SUCCEEDED" in said["status"].stdout
     store, place = "~/stores/mine", head.folder / "stores" / "mine"
@@ -183,7 +184,7 @@ def test_an_open_cluster_is_used_by_the_commands_of_the_cookbook_with_a_warning(
     dashboard = head.dashboard()
     known = jobs.jobs(dashboard)
     assert known[0].store == store
-    with pytest.raises(EngineError, match=r"/nothing is not a sweep store on http://.*: give the path named"):
+    with pytest.raises(MismatchError, match=r"/nothing is not a sweep store on http://.*: give the path"):
         fetching.look(dashboard, str(tmp_path / "nothing"))
     assert jobs.jobs(dashboard) == known
     names = [entry["submission_id"] or "" for entry in dashboard.get("/api/jobs/")]

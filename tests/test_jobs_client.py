@@ -216,6 +216,8 @@ def test_a_log_is_followed_line_by_line(head: FakeHead, monkeypatch: pytest.Monk
     head.answers["/api/jobs/j"] = None
     monkeypatch.setattr(jobs, "state", lambda *_: jobs._job(job_entry(next(states))))
     assert list(jobs.follow(head.connect(), "j", 0.0)) == ["a", "bc", "d"]
+    assert jobs.spoken('sweep-job: {"begun": true}') is None
+    assert jobs.spoken('sweep-job: {"fail') is None
 
 
 def test_nodes_that_differ_are_found() -> None:

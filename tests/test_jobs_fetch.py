@@ -254,7 +254,7 @@ def test_a_job_that_failed_before_it_made_a_store_tells_why(
     del head.answers["/api/jobs/sweep-run-1/logs"]
     assert "hundred lines" in run.invoke(commands(), ["status", STORE, *place]).stdout
     head.answers["/api/jobs/"] = []
-    with pytest.raises(EngineError, match=r"/data/store is not a sweep store on http.*: give the path named"):
+    with pytest.raises(MismatchError, match=r"/data/store is not a sweep store on http.*: give the path"):
         fetching.look(head.connect(), STORE)
 
 

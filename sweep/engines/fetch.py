@@ -100,8 +100,10 @@ def look(dashboard: Dashboard, name: str) -> Window:
     ------
     ValueError
         Neither the name of a job nor an absolute path.
+    MismatchError
+        There is no such store and no job for it.
     EngineError
-        There is no such store and no job for it, no answer, or one that is no listing of a store.
+        No answer, or one that is no listing of a store.
     """
     job = jobs.find(dashboard, name)
     store = job.store if job is not None and job.id == name else name
@@ -117,7 +119,7 @@ def look(dashboard: Dashboard, name: str) -> Window:
         raise EngineError(f"the job has not listed {store} yet ({error}): try again shortly") from error
     listing = read_listing(text, f"{store} on {dashboard.address}")
     if job is None and FRAME_FILE not in listing.files:
-        raise EngineError(
+        raise MismatchError(
             f"{store} is not a sweep store on {dashboard.address}: give the path named as --store of "
             "`sweep submit`"
         )
@@ -160,10 +162,9 @@ def fetch(
     ------
     StoreError
         The directory cannot be written, or holds something else (a `MismatchError`); or the store cannot be
-        read on the head.
+        read on the head, or is not there (a `MismatchError`).
     EngineError
-        The head does not answer, or has no such store; or a file could not be brought, though the others
-        were.
+        The head does not answer; or a file could not be brought, though the others were.
     """
     window = look(dashboard, name)
     place = Path(target)

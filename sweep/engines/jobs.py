@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import shlex
@@ -202,6 +203,22 @@ def follow(dashboard: Dashboard, job: str, poll: float = 1.0) -> Iterator[str]:
         if not going:
             return
         time.sleep(poll)
+
+
+def spoken(line: str) -> str | None:
+    """Return what a line of a log says to people, None if it is for programs alone.
+
+    Examples
+    --------
+    >>> spoken("8 of 8 cells done"), spoken('sweep-job: {"failed": "why"}')
+    ('8 of 8 cells done', 'why')
+    """
+    if not line.startswith(MARK):
+        return line
+    with contextlib.suppress(ValueError):  # cut off in mid-line
+        failed: str | None = _facts(f"{line}\n").get("failed")
+        return failed
+    return None
 
 
 def cancel(dashboard: Dashboard, job: str, patience: float = 15.0) -> Job:
