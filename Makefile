@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 OUT := out
 
-.PHONY: install demo test check coverage lock clean
+.PHONY: install demo test run-tests check coverage lock clean
 
 install: $(VENV)/.installed
 
@@ -18,7 +18,10 @@ demo: install
 	$(VENV)/bin/sweep run examples/quickstart.toml --store $(OUT)/quickstart --engine local
 	$(VENV)/bin/python -m analysis $(OUT)/quickstart --figure $(OUT)/quickstart/rates.png
 
-test: install check
+test: install
+	$(MAKE) --jobs=2 check run-tests
+
+run-tests: install
 	$(VENV)/bin/python -m tests
 
 check: install

@@ -34,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _answer(options: argparse.Namespace) -> Iterator[Part]:
+    if options.figure and options.model != "power":
+        raise ValueError(
+            f"figure must be left out with the model {options.model}, as it draws single powers, got "
+            f"{options.figure}: leave out --figure or --model"
+        )
     tree = opened_for(_MODULE, options.store, {"transient": needed_for(options.quantity)})
     values = _select(replicas_of(tree, options.quantity), options)
     fits = fit_replicas(values, options.statistic, model=options.model, sizes=options.sizes)
@@ -53,10 +58,15 @@ def _select(values: xr.DataArray, options: argparse.Namespace) -> xr.DataArray:
     Raises
     ------
     ValueError
-        None is asked for and there are several, or there is none such.
+        None is asked for and there are several, or there is none such, or no such axis.
     """
-    for dim in sorted({"snapshot", "level", "t"} & set(map(str, values.dims))):
-        stored, asked = values[dim].values.tolist(), getattr(options, dim)
+    for dim in ("level", "snapshot", "t"):
+        asked = getattr(options, dim)
+        if dim not in values.dims:
+            if asked is not None:
+                raise ValueError(f"{dim} must be left out for {values.name}, which has none, got {asked:g}")
+            continue
+        stored = values[dim].values.tolist()
         if asked is None and len(stored) > 1:
             raise ValueError(f"{dim} must be given for {values.name}: add --{dim} with one of {stored}")
         if asked is not None and asked not in stored:

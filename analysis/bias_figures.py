@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.drawing import STYLES, Style, dress, label_sizes, legend_labels, line, markers, name_series
-from analysis.rates import signed
+from analysis.drawing import (
+    STYLES,
+    Style,
+    aside,
+    draw_points,
+    dress,
+    label_sizes,
+    legend_below,
+    legend_labels,
+    line,
+    name_series,
+)
+from analysis.report_text import with_error
 from analysis.rows import ROW, name_of, stored_rows
 
 if TYPE_CHECKING:
@@ -17,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Inches.
-_WIDTH, _LEGEND_ROW, _MARGIN = 7.5, 0.23, 0.2
+_WIDTH, _LEGEND_ROW, _MARGIN = 7.5, 0.2, 0.2
 _TITLES = {"bias": "|bias|", "sd": "standard deviation"}
 
 
@@ -26,6 +37,7 @@ def errors_figure(found: xr.Dataset) -> Figure:
 
     A bias within two standard errors of zero is drawn pale, with its error bar cut at the axis; the legend
     has both exponents ± standard errors, "not seen" for a bias that no N shows, "no fit" for points alone.
+    Points of several series stand beside one another at each N.
 
     Parameters
     ----------
@@ -49,42 +61,36 @@ def errors_figure(found: xr.Dataset) -> Figure:
         raise ValueError(
             f"found must have at most {len(STYLES)} fitted (d, lam, G), got {len(rows)}: select some"
         )
-    below = _LEGEND_ROW * (len(rows) + 2)
+    below = _LEGEND_ROW * (len(rows) + 1.5)
     figure = Figure(figsize=(_WIDTH, 3.2 + below), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[3.2, below])
     labels = legend_labels([(name_of(row), _result(row)) for row in rows], _WIDTH - _MARGIN, 9)
-    for k, (name, title) in enumerate(_TITLES.items()):
-        axes = figure.add_subplot(grid[0, k])
-        for row, label, style in zip(rows, labels, STYLES, strict=False):
+    sizes = found.N.values.tolist()
+    for column, (name, title) in enumerate(_TITLES.items()):
+        axes = figure.add_subplot(grid[0, column])
+        for k, (row, label, style) in enumerate(zip(rows, labels, STYLES, strict=False)):
             name_series(axes, label, style, fitted=row["n"].item() > 0)
-            _series(axes, row, name, style)
+            _series(axes, row, name, style, (max(sizes) / min(sizes)) ** aside(k, len(rows)))
         axes.set(xscale="log", yscale="log")
-        label_sizes(axes, found.N.values.tolist())
+        label_sizes(axes, sizes)
         axes.set_xlabel("number of servers $N$")
         axes.set_ylabel(f"{title} of {found.attrs['quantity']}")
         dress(axes, 9)
     blank = figure.add_subplot(grid[1, :])
-    blank.axis("off")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    blank.legend(
-        handles, labels, loc="upper center", frameon=False, fontsize=9, title_fontsize=9,
-        title="exponents of bias; of standard deviation",
-    )  # fmt: skip
+    legend_below(blank, figure.axes[0], 9, "exponents of bias; of standard deviation")
     return figure
 
 
-def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
-    """Points with standard errors and the fitted power of one (d, lam, G)."""
+def _series(axes: Axes, row: xr.Dataset, name: str, style: Style, shift: float) -> None:
+    """Points with standard errors, drawn at shift · N, and the fitted power of one (d, lam, G)."""
     present = row["sd"].notnull().values
     N, value = row["N"].values[present], np.abs(row[name].values[present])
     error = row["bias_stderr"].values[present] if name == "bias" else np.zeros(value.size)
     clear = value > 2 * error
     for chosen, alpha in ((clear, 1.0), (~clear & (value > 0), 0.35)):
         bars = np.stack([np.minimum(error, 0.9 * value), error])[:, chosen]  # a logarithm has no zero
-        axes.errorbar(
-            N[chosen], value[chosen], yerr=bars if name == "bias" else None, linestyle="none", capsize=3,
-            alpha=alpha, **markers(style),
-        )  # fmt: skip
+        seen = bars if name == "bias" else None
+        draw_points(axes, shift * N[chosen], value[chosen], seen, style, alpha)
     exponent, constant = row[f"{name}_exponent"].item(), abs(row[f"{name}_constant"].item())
     if not math.isnan(exponent):
         ends = np.array([N.min(), N.max()], dtype=float)
@@ -97,5 +103,5 @@ def _result(row: xr.Dataset) -> str:
     parts = []
     for name in _TITLES:
         exponent, stderr = row[f"{name}_exponent"].item(), row[f"{name}_exponent_stderr"].item()
-        parts.append("not seen" if math.isnan(exponent) else f"{signed(exponent)} ± {stderr:.3f}")
+        parts.append("not seen" if math.isnan(exponent) else with_error(exponent, stderr))
     return "; ".join(parts)

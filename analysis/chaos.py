@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from analysis.evidence import CONFIDENCE, FAR, LEAST_N, SEEN, SIGNIFICANT
+from analysis.evidence import CONFIDENCE, LEAST_N, SEEN, SIGNIFICANT, is_far
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power
 from analysis.joint import TAGGED
 from analysis.least_squares import Floats, LinearFit
@@ -103,10 +103,11 @@ class ChaosFit:
             return f"nothing to fit: {few}: {cure_of_few(2 if self.least_n else 0, _ENOUGH)}"
         if math.isnan(self.exponent):
             return self._unresolved()
-        interval = f"{self.exponent_lo:.3f} … {self.exponent_hi:.3f}".replace("-", "−")
+        ends = self.exponent_lo, self.exponent_hi
+        interval = f"{ends[0]:.3f} … {ends[1]:.3f}".replace("-", "−")
         misfit = self.p_value < SIGNIFICANT
-        if not self.exponent_lo <= -1.0 <= self.exponent_hi:
-            near = abs(self.exponent + 1.0) <= FAR * self.exponent_stderr
+        if not ends[0] <= -1.0 <= ends[1]:
+            near = not is_far(self.exponent, self.exponent_stderr, ends, -1.0)
             text = f"{'perhaps ' if near else ''}not like 1/N: {interval} excludes −1"
             text += ", as one row in twenty does by chance" if near else ""
             return text + ("; a/N + b/N² does not fit" if misfit else "")

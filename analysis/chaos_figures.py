@@ -10,12 +10,13 @@ import numpy as np
 from analysis.chaos import ChaosFit, chaos_table
 from analysis.drawing import (
     GREY,
-    HANDLE,
     STYLES,
     Style,
+    aside,
     draw_points,
     dress,
     label_every_size,
+    legend_below,
     legend_labels,
     line,
     name_series,
@@ -43,7 +44,8 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
     Left, on logarithmic axes, the norm with standard errors and its fit a/N + b/N², beside a line of
     slope −1; rows without a fit, as independent queues, are left out, and with them all the plot. Right, all
     rows: N times the covariance of two queue lengths (for three queues or with ages, N times the first entry
-    of the difference), unbiased and signed, with its fit a + b/N; 0 is independence.
+    of the difference), unbiased and signed, with its fit a + b/N; 0 is independence. Points of several rows
+    stand beside one another at each N.
 
     Parameters
     ----------
@@ -55,11 +57,13 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
     Raises
     ------
     ValueError
-        More rows (d, lam, G) than there are styles to tell them apart.
+        No row (d, lam, G) with replicas, or more than there are styles to tell them apart.
     """
     from matplotlib.figure import Figure
 
     rows = list(chaos_table(fits))
+    if not rows:
+        raise ValueError("fits must have a row with replicas, got none")
     if len(rows) > len(STYLES):
         raise ValueError(
             f"fits must have at most {len(STYLES)} rows to be drawn, got {len(rows)}: select some"
@@ -73,13 +77,15 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
     figure = Figure(figsize=(width, _HEIGHT + below), layout="constrained")
     grid = figure.add_gridspec(2, 1, height_ratios=[_HEIGHT, below])
     left, right = _panels(figure, grid[0], both=width == _BOTH)
-    for row, label, style in zip(rows, labels, STYLES, strict=False):
+    sizes, least_N = measured.N.values.tolist(), fits.attrs["least_N"]
+    for k, (row, label, style) in enumerate(zip(rows, labels, STYLES, strict=False)):
         place = measured.sel(labels_of(row))
         place = place.isel(N=place.n.values > 0)
-        used = place.sel(N=place.N.values >= fits.attrs["least_N"])
-        if left is not None:
-            _norm(left, place.sel(norm=fits.attrs["norm"]), row, style)
-        _signed(right, place, used, style)
+        used = place.sel(N=place.N.values >= least_N)
+        shift = (max(sizes) / min(sizes)) ** aside(k, len(rows))
+        if left is not None and has_norm(row):
+            _norm(left, place.sel(norm=fits.attrs["norm"]), row, least_N, style, shift)
+        _signed(right, place, used, style, shift)
         name_series(right, label, style, fitted=row.n > 0)
     if left is not None:
         _reference(left)
@@ -87,20 +93,15 @@ def chaos_figure(measured: xr.Dataset, fits: xr.Dataset) -> Figure:
     right.set(xscale="log", ylabel=_signed_label(measured))
     right.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     for axes in figure.axes:
-        label_every_size(axes, measured.N.values.tolist())
+        label_every_size(axes, sizes)
         axes.set_xlabel("number of servers $N$", fontsize=_SIZE)
         axes.yaxis.label.set_fontsize(_SIZE)
         dress(axes, _SIZE - 1)
-    blank = figure.add_subplot(grid[1])
-    blank.axis("off")
-    blank.legend(
-        *right.get_legend_handles_labels(), loc="upper center", fontsize=_SIZE - 1, frameon=False,
-        ncols=columns, borderaxespad=0.0, handlelength=HANDLE, title_fontsize=_SIZE - 1,
-        title=None if left is None else "exponent of $N$ in the norm",
-    )  # fmt: skip
+    title = None if left is None else "exponent of $N$ in the norm"
+    legend_below(figure.add_subplot(grid[1]), right, _SIZE - 1, title, columns)
     same = [axis for axis in ROW if axis not in varying]
-    title = ", ".join([name_of(rows[0], same), measured.attrs["source"]]).strip(", ")
-    figure.suptitle(short_names([title], width - _MARGIN, _SIZE)[title], fontsize=_SIZE)
+    shared = ", ".join([name_of(rows[0], same), measured.attrs["source"]]).strip(", ")
+    figure.suptitle(short_names([shared], width - _MARGIN, _SIZE)[shared], fontsize=_SIZE)
     return figure
 
 
@@ -117,19 +118,17 @@ def _panels(figure: Figure, place: SubplotSpec, *, both: bool) -> tuple[Axes | N
     return figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
 
 
-def _norm(axes: Axes, place: xr.Dataset, row: ChaosFit, style: Style) -> None:
-    """Norms with standard errors, and the fitted curve, where a rate was fitted."""
-    if not has_norm(row):
-        return
+def _norm(axes: Axes, place: xr.Dataset, row: ChaosFit, least_N: int, style: Style, shift: float) -> None:
+    """Norms with standard errors, drawn at shift · N, and the fitted curve from the least N used."""
     N, value, error = (place[name].values for name in ("N", "norm_value", "norm_stderr"))
-    draw_points(axes, N, value, error, style)
-    fine = np.geomspace(N[0], N[-1], 60)
+    draw_points(axes, shift * N, value, error, style)
+    fine = np.geomspace(N[least_N <= N][0], N[-1], 60)
     curve = row.first / fine + row.second / fine**2
     axes.plot(fine, curve, **line(style))
 
 
-def _signed(axes: Axes, place: xr.Dataset, used: xr.Dataset, style: Style) -> None:
-    """N times the signed number with standard errors, and its fit a + b/N."""
+def _signed(axes: Axes, place: xr.Dataset, used: xr.Dataset, style: Style, shift: float) -> None:
+    """N times the signed number with standard errors, drawn at shift · N, and its fit a + b/N."""
     name = "queue_covariance" if "queue_covariance" in place else "difference"
 
     def numbers(data: xr.Dataset) -> tuple[Any, ...]:
@@ -137,7 +136,7 @@ def _signed(axes: Axes, place: xr.Dataset, used: xr.Dataset, style: Style) -> No
         return data.N.values.astype(np.float64), *first
 
     N, value, error = numbers(place)
-    draw_points(axes, N, N * value, N * error, style)
+    draw_points(axes, shift * N, N * value, N * error, style)
     N, value, error = numbers(used)
     if len(N) >= 2 and (error > 0.0).all():
         a, b = fit_inverse_powers(N, value, error, used.n.values).estimate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,11 +33,21 @@ class Network:
     replacement: bool = True
     fraction: float = 1.0
     arrivals: str = "exponential"
+    routing: str = "sampled"
 
     @property
     def sampling(self) -> str:
         """With or without replacement, in a word."""
         return "with" if self.replacement else "without"
+
+    @property
+    def poisson(self) -> bool:
+        """Whether arrivals are Poisson and sample queues."""
+        return (self.arrivals, self.routing) == ("exponential", "sampled")
+
+    def one_choice(self, d: int) -> bool:
+        """Whether every arrival joins one uniform queue."""
+        return d == 1 or self.fraction == 0.0
 
 
 def network_of(tree: xr.DataTree | xr.Dataset) -> Network | None:
@@ -45,7 +55,7 @@ def network_of(tree: xr.DataTree | xr.Dataset) -> Network | None:
     run = run_of(tree)
     if run is None:
         return None
-    return Network(**{name: run[name] for name in ("replacement", "fraction", "arrivals") if name in run})
+    return Network(**{field.name: run[field.name] for field in fields(Network) if field.name in run})
 
 
 def constant_names(levels: int) -> list[str]:
@@ -60,21 +70,68 @@ def constant_names(levels: int) -> list[str]:
     return ["bias_X", *biases, "variance_X", *(f"sd_S{level}" for level in range(1, levels + 1))]
 
 
-def exact_constants(d: int, lam: float, levels: int, network: Network) -> dict[str, float]:
-    """Return the exact limits for exponential service and Poisson arrivals, by the constants' names.
+def exact_constants(d: int, lam: float, G: str, levels: int, network: Network | None) -> dict[str, float]:
+    """Return the exact limits that are known for Poisson arrivals, by the constants' names.
+
+    With one choice queues are M/G/1 without a bias at any N, for any service law, and for exponential service
+    independent with S_ℓ = λ^ℓ. With more choices and exponential service the limits are those of
+    `analysis.mean_field.mean_field_constants`, unless it would need too many levels.
+
+    Parameters
+    ----------
+    d, lam, G
+        Queues sampled, arrivals per server and mean service time, service law.
+    levels
+        Largest ℓ.
+    network
+        How it is fed and how it samples; nothing is known where that is None.
 
     Examples
     --------
-    >>> round(exact_constants(2, 0.9, 2, Network())["bias_X"], 4)
+    >>> round(exact_constants(2, 0.9, "exponential", 2, Network())["bias_X"], 4)
     3.9864
+    >>> exact_constants(1, 0.9, "lomax(beta=2.5)", 1, Network())
+    {'bias_S1': 0.0, 'bias_X': 0.0}
     """
-    exact = mean_field_constants(d=d, lam=lam, replacement=network.replacement, fraction=network.fraction)
+    if network is None or not network.poisson:
+        return {}
+    tail = range(1, levels + 1)
+    if network.one_choice(d):
+        found = {f"bias_S{level}": 0.0 for level in tail}
+        if has_variance(G):  # or the mean queue is infinite
+            found["bias_X"] = 0.0
+        if G == "exponential":
+            found["variance_X"] = lam / (1 - lam) ** 2
+            found |= {f"sd_S{level}": math.sqrt(lam**level * (1 - lam**level)) for level in tail}
+        return found
+    if G != "exponential":
+        return {}
+    try:
+        exact = mean_field_constants(d=d, lam=lam, replacement=network.replacement, fraction=network.fraction)
+    except ValueError:  # more levels than its dense equations hold
+        return {}
     found = {"bias_X": exact.mean_queue_bias, "variance_X": exact.mean_queue_variance}
-    for level in range(1, levels + 1):
+    for level in tail:
         inside = level <= exact.S.size
         found[f"bias_S{level}"] = float(exact.bias[level - 1]) if inside else 0.0
         found[f"sd_S{level}"] = float(exact.sd[level - 1]) if inside else 0.0
     return found
+
+
+def has_variance(G: str) -> bool:
+    """Whether a law is known to have a second moment; that of a trace whose file is elsewhere is not.
+
+    Examples
+    --------
+    >>> [has_variance(G) for G in ("lomax(beta=2.5)", "lomax(beta=1.5)", "trace(nowhere.txt)")]
+    [True, False, False]
+    """
+    from sweep.laws import parse_law
+
+    try:
+        return math.isfinite(parse_law(G).variance)
+    except ValueError:
+        return False
 
 
 def measured_constants(cell: xr.Dataset, limit: xr.Dataset) -> dict[str, Estimate]:

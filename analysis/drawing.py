@@ -39,6 +39,8 @@ POINTS = 72.0  # in an inch
 
 #: Of a legend's line, in font sizes: a handle that shows dashes, and with it the gaps around.
 HANDLE, _HANDLE_ROOM = 3.2, 5.6
+#: Share of an axis between points of two series that share their abscissas.
+ASIDE = 0.012
 #: Shares of what is kept of a name that is its beginning, in the order in which they are tried.
 _SHARES = (0.5, 0.9, 0.7, 0.3, 0.1)
 #: What is not cut if it can be helped: a word, or a number.
@@ -79,17 +81,51 @@ def line(style: Style) -> dict[str, Any]:
     return {"color": colour, "linestyle": dashes, "linewidth": 1.3}
 
 
-def draw_points(axes: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, style: Style) -> None:
-    """Draw estimates with standard errors, all of shape (point,)."""
+def draw_points(
+    axes: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike | None, style: Style, alpha: float = 1.0
+) -> None:
+    """Draw estimates of shape (point,) with standard errors of that shape, (2, point) for ends, or none."""
     at, value = np.asarray(x), np.asarray(y)
-    axes.errorbar(at, value, yerr=np.asarray(error), fmt="none", ecolor=style[0], capsize=3, zorder=3)
-    axes.plot(at, value, linestyle="none", zorder=4, **markers(style))
+    if error is not None:
+        bars = np.asarray(error)
+        axes.errorbar(at, value, yerr=bars, fmt="none", ecolor=style[0], capsize=3, zorder=3, alpha=alpha)
+    axes.plot(at, value, linestyle="none", zorder=4, alpha=alpha, **markers(style))
+
+
+def aside(k: int, count: int) -> float:
+    """Return how far to move points of series k of `count`, as a share of the axis.
+
+    Series that share their abscissas then stand beside one another where their values coincide.
+
+    Examples
+    --------
+    >>> [round(aside(k, 3), 3) for k in range(3)], aside(0, 1)
+    ([-0.012, 0.0, 0.012], 0.0)
+    """
+    return ASIDE * (k - (count - 1) / 2)
 
 
 def name_series(axes: Axes, label: str, style: Style, *, fitted: bool = True) -> None:
     """Put a series into the legend, with the line of its fit if it has one."""
     look = markers(style) | line(style)
     axes.plot([], [], label=label, **(look if fitted else look | {"linestyle": "none"}))
+
+
+def legend_below(blank: Axes, named: Axes, size: float, title: str | None = None, columns: int = 1) -> None:
+    """List the series of some axes in blank ones, where no curve can hide the text.
+
+    Parameters
+    ----------
+    blank, named
+        Axes that show nothing else, and those that name the series.
+    size
+        Font size in points.
+    """
+    blank.axis("off")
+    blank.legend(
+        *named.get_legend_handles_labels(), loc="upper center", fontsize=size, frameon=False, ncols=columns,
+        borderaxespad=0.0, handlelength=HANDLE, title=title, title_fontsize=size,
+    )  # fmt: skip
 
 
 def text_width(text: str, size: float) -> float:
@@ -146,19 +182,21 @@ def _cut(name: str, width: float, size: float, share: float) -> str:
 
     def without(left_out: int) -> str:
         start = head(left_out)
-        return f"{name[:start]} … {name[start + left_out :]}" if left_out else name
+        return f"{name[:start]} … {name[start + left_out :]}"
 
-    least = bisect_left(range(len(name)), 1, key=lambda n: fits(without(n)))
+    if not name or fits(name):
+        return _plain(name)
+    least = bisect_left(range(len(name)), True, lo=1, key=lambda n: fits(without(n)))
     inside = {k for word in _WORD.finditer(name) for k in range(word.start() + 1, word.end())}
     edges = [k for k in range(1, len(name)) if k not in inside]
-    if least and edges:
+    if edges:
         start = max((k for k in edges if k <= head(least)), default=edges[0])
         whole = [
             f"{name[:start].rstrip()} … {name[end:].lstrip()}"
             for end in edges
             if end > start and name[end] not in ",="
         ]
-        best = bisect_left(range(len(whole)), 1, key=lambda k: fits(whole[k]))
+        best = bisect_left(range(len(whole)), True, key=lambda k: fits(whole[k]))
         if best < len(whole):
             return _plain(whole[best])
     return _plain(without(least))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import special
 
+from analysis.constants import has_variance
 from analysis.equilibrium_bias import LEAST_SHARE
 from analysis.least_squares import Floats
 from analysis.moments import ROUNDING
 from analysis.norms import euclidean, p_of_zero
-from analysis.quantities import group_of
+from analysis.quantities import group_of, opened
 from analysis.tagged import GRID
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def compare_equilibrium(
     Raises
     ------
     ValueError, TypeError
-        A tree without the groups equilibrium and invariant, or levels that are not stored.
+        A tree without the groups equilibrium and invariant or without level 1, or levels that are not stored.
 
     Notes
     -----
@@ -96,21 +96,20 @@ def compare_equilibrium(
     """
     import xarray as xr
 
-    if isinstance(tree, (str, os.PathLike)):
-        import sweep
-
-        tree = sweep.load(tree)
-    runs, limit = group_of(tree, "equilibrium"), group_of(tree, "invariant")
-    have_empty = isinstance(tree, xr.DataTree) and "equilibrium_from_empty" in tree.children
-    empty = group_of(tree, "equilibrium_from_empty") if have_empty else None
+    source = opened(tree)
+    runs, limit = group_of(source, "equilibrium"), group_of(source, "invariant")
+    have_empty = isinstance(source, xr.DataTree) and "equilibrium_from_empty" in source.children
+    empty = group_of(source, "equilibrium_from_empty") if have_empty else None
     chosen = _levels(runs, limit, levels)
+    needed = sorted({1, *chosen})  # S_1 tells whether runs were in equilibrium, and is the control
     table = np.empty([runs.sizes[axis] for axis in GRID], dtype=object)
     for index in np.ndindex(table.shape):
         place = {axis: runs[axis].values[k] for axis, k in zip(GRID, index, strict=True)}
         table[index] = _compared(
-            _samples(runs, place, chosen),
-            _samples(empty, place, chosen),
-            _invariant(limit, place, chosen),
+            _samples(runs, place, needed),
+            _samples(empty, place, needed),
+            _invariant(limit, place, needed),
+            slice(len(needed) - len(chosen), -1),
             place,
             control,
         )
@@ -121,7 +120,7 @@ def compare_equilibrium(
         variables[name] = (dims, values, {"units": "1", "long_name": long_name})
     coords: dict[str, Any] = {axis: runs.coords[axis].variable for axis in GRID}
     coords["level"] = ("level", chosen, {"units": "1", "long_name": "queue length at least"})
-    spec = tree.attrs.get("spec", "") if isinstance(tree, xr.DataTree) else ""
+    spec = source.attrs.get("spec", "") if isinstance(source, xr.DataTree) else ""
     result = xr.Dataset(variables, coords=coords, attrs={"spec": spec, "control": int(control)})
     result["invariant"] = limit.S.sel(level=chosen)
     return result
@@ -133,6 +132,8 @@ def _tail(name: str, chosen: list[int]) -> list[int]:
 
 def _levels(runs: xr.Dataset, limit: xr.Dataset, asked: Sequence[int] | None) -> list[int]:
     stored = [level for level in runs.level.values.tolist() if level in limit.level.values]
+    if 1 not in stored:
+        raise ValueError(f"tree must hold level 1, as E S_1 = λ tells of equilibrium, got levels {stored}")
     if asked is None:
         reached = (limit.S > LEAST_SHARE).any([dim for dim in limit.S.dims if dim != "level"])
         return [level for level in stored if bool(reached.sel(level=level))][:MOST_LEVELS] or stored[:1]
@@ -158,19 +159,21 @@ def _invariant(limit: xr.Dataset, place: dict[str, Any], levels: list[int]) -> F
     return np.append(cell.S.sel(level=levels).values, float(cell.mean_queue))
 
 
-def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, Any], control: bool) -> _Row:
-    """Variables of one cell."""
-    width, n, N = len(invariant) - 1, len(runs), int(place["N"])
-    nothing = np.full(width + 1, math.nan)
-    row: _Row = {**dict.fromkeys(_LONG_NAMES, math.nan), **dict.fromkeys(_BY_LEVEL, nothing[:-1]), "n": n}
+def _compared(
+    runs: Floats, empty: Floats, invariant: Floats, shown: slice, place: dict[str, Any], control: bool
+) -> _Row:
+    """Variables of one cell, from S_1 first and the mean queue last; `shown` are the levels asked for."""
+    n, N = len(runs), int(place["N"])
+    nothing = np.full_like(invariant[shown], math.nan)
+    row: _Row = {**dict.fromkeys(_LONG_NAMES, math.nan), **dict.fromkeys(_BY_LEVEL, nothing), "n": n}
     if n == 0:
         return row
     means = runs.mean(axis=1)
     mean = means.mean(axis=0)
-    covariance, batch_stderr, batch_p = _errors(runs, _has_variance(place["G"]))
+    covariance, batch_stderr, batch_p = _errors(runs, has_variance(str(place["G"])))
     stderr = np.sqrt(np.diag(covariance))
     row["freedom"] = n - 1.0 if n >= 2 else np.isfinite(stderr[0]) * (runs.shape[1] - 1.0)
-    row |= _start(mean, stderr, n, empty) if n >= 2 else {}
+    row |= _start(mean, stderr, n, empty, shown) if n >= 2 else {}
     if stderr[0] > 0.0:
         row["busy_z"] = (mean[0] - float(place["lam"])) / stderr[0]
     if control:
@@ -178,13 +181,13 @@ def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, A
         stderr = np.sqrt(np.diag(covariance))
     difference = np.where(np.isfinite(invariant), mean - invariant, math.nan)
     row |= {
-        "S": mean[:-1], "S_stderr": stderr[:-1], "difference": difference[:-1],
-        "scaled": N * difference[:-1], "scaled_stderr": N * stderr[:-1],
-        "batch_stderr": batch_stderr[:-1], "batch_p": batch_p[:-1],
+        "S": mean[shown], "S_stderr": stderr[shown], "difference": difference[shown],
+        "scaled": N * difference[shown], "scaled_stderr": N * stderr[shown],
+        "batch_stderr": batch_stderr[shown], "batch_p": batch_p[shown],
         "mean_queue": mean[-1], "mean_queue_scaled": N * difference[-1],
         "mean_queue_scaled_stderr": N * stderr[-1] if math.isfinite(invariant[-1]) else math.nan,
     }  # fmt: skip
-    inner = difference[:-1], covariance[:-1, :-1]
+    inner = difference[shown], covariance[shown, shown]
     if np.isfinite(inner[1]).all():
         norm = euclidean(*inner)
         row |= {"gap": norm.value, "gap_stderr": norm.stderr, "gap_bias": norm.bias}
@@ -192,7 +195,7 @@ def _compared(runs: Floats, empty: Floats, invariant: Floats, place: dict[str, A
     return row
 
 
-def _start(mean: Floats, stderr: Floats, n: int, empty: Floats) -> _Row:
+def _start(mean: Floats, stderr: Floats, n: int, empty: Floats, shown: slice) -> _Row:
     """Difference between the two starts, its standard error, and the degrees of freedom of its test.
 
     Of unequal variances Student's t with the fewer replicas' freedom is a bound, whatever their ratio (Mickey
@@ -203,8 +206,8 @@ def _start(mean: Floats, stderr: Floats, n: int, empty: Floats) -> _Row:
     other = empty.mean(axis=1)
     error = np.sqrt(stderr**2 + other.var(axis=0, ddof=1) / len(other))
     return {
-        "start_difference": (mean - other.mean(axis=0))[:-1],
-        "start_stderr": error[:-1],
+        "start_difference": (mean - other.mean(axis=0))[shown],
+        "start_stderr": error[shown],
         "start_freedom": min(n, len(other)) - 1.0,
     }
 
@@ -246,16 +249,6 @@ def _errors(runs: Floats, has_variance: bool) -> tuple[Floats, Floats, Floats]:
     ratio = np.diag(covariance) / np.where(np.diag(within) > 0.0, np.diag(within), math.nan)
     upper = special.fdtrc(n - 1, freedom, ratio)
     return covariance, np.sqrt(np.diag(within)), 2 * np.minimum(upper, 1 - upper)
-
-
-def _has_variance(G: str) -> bool:
-    """Whether the law is known to have a second moment."""
-    from sweep.laws import parse_law
-
-    try:
-        return math.isfinite(parse_law(str(G)).variance)
-    except (ValueError, OSError):  # a trace whose file is elsewhere
-        return False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

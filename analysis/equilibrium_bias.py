@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from analysis.constants import exact_constants, network_of
 from analysis.evidence import CONFIDENCE, LEAST_N, SEEN, SIGNIFICANT
 from analysis.expansion import fisher, fit_inverse_powers, fit_leading_power, two_sided
 from analysis.large_n import with_least_freedom
 from analysis.least_squares import Floats
 from analysis.moments import ROUNDING
 from analysis.rows import ROW, large_sizes
-from analysis.stores import FEW_SIZES, cure_of_few, run_of
+from analysis.stores import FEW_SIZES, cure_of_few
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +29,7 @@ _LONG_NAMES = {
     "constant_stderr": "standard error of that limit",
     "constant_lo": "lower end of its 95 % interval",
     "constant_hi": "upper end of its 95 % interval",
-    "constant_exact": "that limit by the refined mean field, exponential service",
+    "constant_exact": "that limit, exact, where it is known",
     "constant_next": "C₂ of C + C₂/N",
     "fit_p": "p-value of the lack of fit of C + C₂/N",
     "remainder": "difference from S_ℓ extrapolated to N = ∞",
@@ -39,6 +40,7 @@ _LONG_NAMES = {
     "exponent_lo": "lower end of its 95 % interval",
     "exponent_hi": "upper end of its 95 % interval",
     "p_zero": "p-value of no difference at any N",
+    "limit_p": "p-value of no level's difference left at N = ∞",
     "busy_p": "p-value of E S_1 = λ at every N",
     "start_p": "p-value of agreement with starts from empty",
     "n": "replicas, at all N together",
@@ -64,10 +66,10 @@ def fit_bias(compared: xr.Dataset, least_N: int = LEAST_N) -> xr.Dataset:
     xarray.Dataset
         Over (d, lam, G, quantity), quantity "S_1", "S_2", … and "mean queue": `constant`, lim N · difference
         by a fit C + C₂/N, its standard error and 95 % interval, `fit_p` of the lack of fit, `constant_exact`
-        for exponential service; `remainder`, what is left of the difference at N = ∞ by a fit with a constant
-        term beside 1/N and, with four N or more, 1/N², its error and p-value. Over (d, lam, G): `exponent` of
-        the norm of the difference with its 95 % interval, `p_zero`, `busy_p`, `start_p`, `n` used and all
-        `replicas`, and a `verdict`.
+        where `analysis.constants.exact_constants` knows it; `remainder`, what is left of the difference at
+        N = ∞ by a fit with a constant term beside 1/N and, with four N or more, 1/N², its error and p-value.
+        Over (d, lam, G): `exponent` of the norm of the difference with its 95 % interval, `p_zero`,
+        `limit_p`, `busy_p`, `start_p`, `n` used and all `replicas`, and a `verdict`.
         NaN: not to be told.
 
     Raises
@@ -115,7 +117,7 @@ def has_decreasing_hazard(G: str) -> bool:
 
     try:
         law = parse_law(G)
-    except (ValueError, OSError):  # a trace whose file is elsewhere
+    except ValueError:  # a trace whose file is elsewhere
         return False
     ages = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 400)])
     log_survival = law.log_survival(ages)
@@ -139,7 +141,7 @@ def _fitted(stored: xr.Dataset) -> _Row:
     stderr = np.column_stack([place.scaled_stderr.values, place.mean_queue_scaled_stderr.values])
     width, N = values.shape[1], place.N.values.astype(np.float64)
     row: _Row = {name: np.full(width, math.nan) for name in _BY_QUANTITY}
-    row |= {"constant_exact": _exact(place, width), "n": int(place.n.sum())}
+    row |= {"constant_exact": _exact(place), "n": int(place.n.sum())}
     seen = np.append(place.invariant.values > LEAST_SHARE, True)
     for k in np.flatnonzero(seen):
         if len(N) >= 2 and np.isfinite(values[:, k]).all() and (stderr[:, k] > 0.0).all():
@@ -147,6 +149,7 @@ def _fitted(stored: xr.Dataset) -> _Row:
                 row[name][k] = value
     row |= _exponent(N, place.gap.values, place.gap_stderr.values, n)
     row["p_zero"] = fisher(place.p_zero.values)
+    row["limit_p"] = _least_p(row["remainder_p"][:-1])
     row["busy_p"] = fisher(two_sided(place.busy_z.values, place.freedom.values))
     row["start_p"] = _start_p(place)
     fitted = np.isfinite(row["constant"]).any()
@@ -159,7 +162,11 @@ def _start_p(place: xr.Dataset) -> float:
     error = place.start_stderr.values  # rounding alone at levels that never differ, which tell nothing
     differs = error > ROUNDING * np.abs(place.S.values)
     score = place.start_difference.values / np.where(differs, error, math.nan)
-    by_level = np.array([fisher(p) for p in two_sided(score, place.start_freedom.values[:, None]).T])
+    return _least_p(np.array([fisher(p) for p in two_sided(score, place.start_freedom.values[:, None]).T]))
+
+
+def _least_p(by_level: Floats) -> float:
+    """p-value of the level that is off most, by Bonferroni over those that are tested; NaN of none."""
     tested = by_level[np.isfinite(by_level)]
     return min(float(tested.min()) * tested.size, 1.0) if tested.size else math.nan
 
@@ -196,32 +203,25 @@ def _exponent(N: Floats, gap: Floats, stderr: Floats, n: Floats) -> _Row:
     return found
 
 
-def _exact(place: xr.Dataset, width: int) -> Floats:
-    """Constants of the refined mean field, where they apply: exponential service, Poisson arrivals."""
-    exact = np.full(width, math.nan)
-    run = run_of(place)
-    if run is None or place.G.item() != "exponential" or run.get("arrivals", "exponential") != "exponential":
-        return exact
-    from analysis.mean_field import mean_field_constants
-
-    constants = mean_field_constants(
-        d=int(place.d), lam=float(place.lam), replacement=run.get("replacement", True),
-        fraction=run.get("fraction", 1.0),
-    )  # fmt: skip
-    bias = np.append(constants.bias, np.zeros(int(place.level.values[-1])))  # deeper levels are negligible
-    exact[:-1] = bias[place.level.values - 1]
-    exact[-1] = constants.mean_queue_bias
-    return exact
+def _exact(place: xr.Dataset) -> Floats:
+    """Exact limits, NaN where none is known."""
+    d, lam, G = (place[axis].item() for axis in ROW)
+    levels = place.level.values.tolist()
+    known = exact_constants(d, lam, G, levels[-1], network_of(place))
+    return np.array([known.get(name, math.nan) for name in [*(f"bias_S{k}" for k in levels), "bias_X"]])
 
 
 def _is_proved(place: xr.Dataset) -> bool:
-    """Whether stationary networks are known to converge: decreasing hazard, Poisson arrivals with d choices.
+    """Whether stationary networks are known to converge: Poisson arrivals, one choice or decreasing hazard.
 
-    The theorem is that of M. Bramson, Y. Lu and B. Prabhakar (2012).
+    With one choice E S_ℓ^(N)/N = S_ℓ at every N; the theorem for d choices is that of M. Bramson, Y. Lu and
+    B. Prabhakar (2012).
     """
-    run = run_of(place) or {}
-    usual = run.get("arrivals", "exponential") == "exponential" and run.get("fraction", 1.0) == 1.0
-    return bool(usual and has_decreasing_hazard(str(place.G.item())))
+    network = network_of(place)
+    if network is None or not network.poisson:
+        return False
+    usual = network.fraction == 1.0 and has_decreasing_hazard(str(place.G.item()))
+    return network.one_choice(int(place.d)) or usual
 
 
 def _verdict(proved: bool, row: _Row) -> str:
@@ -229,11 +229,10 @@ def _verdict(proved: bool, row: _Row) -> str:
     if row["busy_p"] < SIGNIFICANT:
         return f"not in equilibrium: S_1 is off λ (p = {row['busy_p']:.2g}): lengthen the warm-up"
     parts = ["convergence is proved" if proved else "convergence is a conjecture"]
-    p_values = row["remainder_p"][:-1]
-    if np.isnan(p_values).all():
+    if math.isnan(row["limit_p"]):
         parts.append("fewer than three N tell no remainder at N = ∞")
-    elif np.nanmin(p_values) * np.isfinite(p_values).sum() < SIGNIFICANT:
-        worst = int(np.nanargmin(p_values))
+    elif row["limit_p"] < SIGNIFICANT:
+        worst = int(np.nanargmin(row["remainder_p"][:-1]))
         size, error = row["remainder"][worst], row["remainder_stderr"][worst]
         parts.append(f"a level is off its limit at N = ∞, by {size:.2g} ± {error:.1g}".replace("-", "−"))
     else:

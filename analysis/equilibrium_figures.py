@@ -1,4 +1,4 @@
-"""Picture of networks in equilibrium beside the invariant state: tails, and N times their difference."""
+"""Picture of networks in equilibrium beside the invariant state: N times the difference of their tails."""
 
 from __future__ import annotations
 

@@ -32,3 +32,20 @@ def far(freedom: float) -> float:
     from scipy import special
 
     return float(special.stdtrit(freedom, float(special.ndtr(FAR))))
+
+
+def is_far(value: float, stderr: float, interval: tuple[float, float], expected: float) -> bool:
+    """Whether a fitted number is at odds with what was expected of it, outside its 95 % interval.
+
+    The interval is Student's: its half-width, in standard errors, tells the degrees of freedom.
+
+    Examples
+    --------
+    >>> is_far(-0.47, 0.01, (-0.49, -0.45), -0.5), is_far(-0.4, 0.01, (-0.42, -0.38), -0.5)
+    (False, True)
+    """
+    from scipy import special
+
+    half = value - interval[0] if expected < value else interval[1] - value
+    freedom = float(special.stdtridf(0.5 + CONFIDENCE / 2, half / stderr))
+    return abs(value - expected) > far(freedom) * stderr

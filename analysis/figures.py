@@ -12,13 +12,13 @@ import numpy as np
 
 from analysis.drawing import (
     GREY,
-    HANDLE,
     PIXELS,
     STYLES,
     Style,
     draw_points,
     dress,
     label_sizes,
+    legend_below,
     legend_labels,
     line,
     name_series,
@@ -26,8 +26,9 @@ from analysis.drawing import (
     short_names,
 )
 from analysis.quantities import points_of, replicas_of
-from analysis.rates import RateFit, fit_replicas, rate_table, signed
+from analysis.rates import RateFit, fit_replicas, rate_table
 from analysis.regression import Point
+from analysis.report_text import with_error
 from analysis.rows import ROW, labels_of, name_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ SYMBOLS = {
 
 #: Inches: a line of a legend, the edges of a panel, and what stands left of its axes.
 _LEGEND_ROW, _MARGIN, _LEFT = 0.21, 0.2, 0.9
-_WIDE_LABEL = 26  # characters of a series' name that still fit half of the width
+#: By the number of columns: inches of the figure's width and a panel's height, and the font size in points.
+_LAYOUTS = {1: (6.0, 4.0, 11.0), 2: (7.5, 3.0, 9.5)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ class _Series:
     @property
     def rate(self) -> str:
         row = self.row
-        return f"{signed(row.exponent)} ± {row.exponent_stderr:.3f}" if row.n else "no fit"
+        return with_error(row.exponent, row.exponent_stderr) if row.n else "no fit"
 
 
 def rate_figure(tree: Source, quantity: str = "S_sup", statistic: str = "mean") -> Figure:
@@ -121,16 +123,16 @@ def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") ->
     for one in series:
         panels.setdefault(one.name(outer), []).append(one)
     names = list(dict.fromkeys(one.name(inner) for one in series))
-    columns = 1 if len(panels) == 1 or max(map(len, names)) > _WIDE_LABEL else 2
+    columns = 2 if len(panels) > 1 and _legend_of(series, inner, 2) == _legend_of(series, inner) else 1
     rows = math.ceil(len(panels) / columns)
-    width, height, size = (6.0, 4.0, 11.0) if columns == 1 else (7.5, 3.0, 9.5)
+    width, height, size = _LAYOUTS[columns]
     below = _LEGEND_ROW * (max(map(len, panels.values())) + 1.5)
     figure = Figure(figsize=(width, rows * (height + below) + 0.3), layout="constrained")
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[height, below] * rows)
     limits = _limits(series)
     wide = width / columns - _MARGIN
     titles = short_names(panels, wide - _LEFT, size)
-    legend = legend_labels([(one.name(inner), one.rate) for one in series], wide, size - 1)
+    legend = _legend_of(series, inner, columns)
     labels = {one.name(ROW): label for one, label in zip(series, legend, strict=True)}
     for place, (title, members) in enumerate(panels.items()):
         row, column = divmod(place, columns)
@@ -141,7 +143,8 @@ def replicas_figure(values: xr.DataArray, statistic: str, sizes: str = "all") ->
         axes.set_xlabel("number of servers $N$", fontsize=size)
         if column == 0:
             axes.set_ylabel(_ordinate(values, statistic), fontsize=size)
-        _legend(figure.add_subplot(grid[2 * row + 1, column]), axes, size)
+        blank = figure.add_subplot(grid[2 * row + 1, column])
+        legend_below(blank, axes, size - 1, "exponent of $N$ ± standard error")
     fixed = series[0].name([axis for axis in ROW if axis not in varying])
     figure.suptitle(short_names([fixed], width - _MARGIN, size)[fixed], fontsize=size)
     return figure
@@ -198,14 +201,11 @@ def _draw(
     dress(axes, size - 1)
 
 
-def _legend(blank: Axes, axes: Axes, size: float) -> None:
-    """List the series of a panel below it, where no curve can hide the text."""
-    handles, labels = axes.get_legend_handles_labels()
-    blank.axis("off")
-    blank.legend(
-        handles, labels, loc="upper center", fontsize=size - 1, frameon=False, borderaxespad=0.0,
-        handlelength=HANDLE, title="exponent of $N$ ± standard error", title_fontsize=size - 1,
-    )  # fmt: skip
+def _legend_of(series: Sequence[_Series], inner: Sequence[str], columns: int | None = None) -> list[str]:
+    """Return names and rates as they fit a panel of a number of columns, or whole without one."""
+    width, _, size = _LAYOUTS[columns or 1]
+    wide = width / columns - _MARGIN if columns else math.inf
+    return legend_labels([(one.name(inner), one.rate) for one in series], wide, size - 1)
 
 
 def _limits(series: Sequence[_Series]) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.drawing import STYLES, Style, dress, legend_labels, line, markers, name_series
+from analysis.drawing import (
+    ASIDE,
+    STYLES,
+    Style,
+    draw_points,
+    dress,
+    legend_below,
+    legend_labels,
+    line,
+    name_series,
+)
 from analysis.rows import name_of, rows_of
 
 if TYPE_CHECKING:
@@ -18,14 +28,15 @@ if TYPE_CHECKING:
 
 _COLUMNS = 2
 #: Inches.
-_PANEL, _LEGEND_ROW, _MARGIN = 3.75, 0.21, 0.2
+_PANEL, _LEGEND_ROW, _MARGIN = 3.75, 0.2, 0.2
 
 
 def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "variance_X")) -> Figure:
     """Draw scaled statistics at every N against 1/N, the fitted C + C₂/N, and the exact limit at 1/N = 0.
 
-    A panel for each constant and a series for each (d, lam, G); N that were left out are pale. A √N sd is
-    drawn as its square, which is what the line is fitted to.
+    A panel for each constant and a series for each (d, lam, G); N that were left out are pale. Limits of
+    several series stand beside one another, the first at 1/N = 0. A √N sd is drawn as its square, which is
+    what the line is fitted to.
 
     Parameters
     ----------
@@ -64,31 +75,21 @@ def constants_figure(fits: xr.Dataset, constants: Sequence[str] = ("bias_X", "va
         )
     columns = min(_COLUMNS, len(constants))
     rows = math.ceil(len(constants) / columns)
-    below = _LEGEND_ROW * (len(places) + 2)
+    below = _LEGEND_ROW * (len(places) + 1.5)
     figure = Figure(figsize=(_PANEL * columns, 3.0 * rows + below), layout="constrained")
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[3.0] * rows + [below])
     labels = legend_labels([(name_of(place), "") for place in places], _PANEL * columns - _MARGIN, 9)
-    for k, name in enumerate(constants):
-        axes = figure.add_subplot(grid[k // columns, k % columns])
-        for place, text, style in zip(places, labels, STYLES, strict=False):
+    most = 1 / fits["N"].values.min()
+    for panel, name in enumerate(constants):
+        axes = figure.add_subplot(grid[panel // columns, panel % columns])
+        for k, (place, text, style) in enumerate(zip(places, labels, STYLES, strict=False)):
             name_series(axes, text, style)
-            _series(axes, place.sel(constant=name), name, style)
+            _series(axes, place.sel(constant=name), name, style, -ASIDE * most * k)
         axes.set_xlabel("$1/N$")
         axes.set_ylabel(label(name))
-        axes.set_xlim(left=-0.03 * axes.get_xlim()[1])
+        axes.set_xlim(left=-most * (0.03 + ASIDE * (len(places) - 1)))
         dress(axes, 9)
-    blank = figure.add_subplot(grid[rows, :])
-    blank.axis("off")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    blank.legend(
-        handles,
-        labels,
-        loc="upper center",
-        frameon=False,
-        fontsize=9,
-        title="× exact limit",
-        title_fontsize=9,
-    )
+    legend_below(figure.add_subplot(grid[rows, :]), figure.axes[0], 9, "× exact limit")
     return figure
 
 
@@ -108,9 +109,8 @@ def label(name: str) -> str:
     return rf"$N\,\mathrm{{Var}}({share})$"
 
 
-def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
+def _series(axes: Axes, row: xr.Dataset, name: str, style: Style, limit_at: float) -> None:
     """Points, fitted line, limit with its error, and exact limit of one (d, lam, G)."""
-    colour = style[0]
     if not row["n"].item():
         return
     seen = row.dropna("N", subset=["scaled"]) if row["scaled"].isnull().any() else row
@@ -122,12 +122,9 @@ def _series(axes: Axes, row: xr.Dataset, name: str, style: Style) -> None:
     inverse = 1 / seen["N"].values
     used = seen["N"].values >= row["N_min"].item()
     for chosen, alpha in ((used, 1.0), (~used, 0.35)):
-        axes.errorbar(
-            inverse[chosen], value[chosen], yerr=error[chosen], linestyle="none", capsize=3, alpha=alpha,
-            **markers(style),
-        )  # fmt: skip
+        draw_points(axes, inverse[chosen], value[chosen], error[chosen], style, alpha)
     ends = np.array([0.0, inverse[used].max()])
     axes.plot(ends, limit + row["second"].item() * ends, **line(style))
-    axes.errorbar([0.0], [limit], yerr=[stderr], color=colour, capsize=3, linestyle="none")
+    draw_points(axes, [limit_at], [limit], [stderr], style)
     if not math.isnan(exact):
-        axes.plot([0.0], [exact], marker="x", color=colour, markersize=8, markeredgewidth=2, zorder=5)
+        axes.plot([limit_at], [exact], marker="x", color=style[0], markersize=8, markeredgewidth=2, zorder=5)

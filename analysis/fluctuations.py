@@ -53,7 +53,7 @@ _FITTED = {
     "N_min": "smallest N used",
     "dropped": "number of smaller N left out as not yet asymptotic",
     "n": "replicas used, at all N together",
-    "exact": "exact limit for exponential service and Poisson arrivals, NaN otherwise",
+    "exact": "exact limit, NaN where none is known",
     "z": "(value − exact) / value_stderr",
 }
 _AT_N = {"scaled": "scaled statistic at N", "scaled_stderr": "standard error of the scaled statistic at N"}
@@ -94,11 +94,6 @@ class ConstantFit:
     z: float
     freedom: float = math.inf
 
-    @property
-    def place(self) -> tuple[int, float, str]:
-        """Where on the grid: d, lam and G."""
-        return self.d, self.lam, self.G
-
     def __str__(self) -> str:
         if self.n == 0:
             return (
@@ -129,9 +124,9 @@ def clt_constants(tree: Source, network: Network | None = None) -> xr.Dataset:
     -------
     xarray.Dataset
         Over (d, lam, G, constant): `value`, `value_stderr`, `value_lo`, `value_hi`, `freedom`, `second`,
-        `p_value`, `p_value_all`, `N_min`, `dropped`, `n`, and for exponential service and Poisson arrivals
-        `exact` and `z`; over (N, d, lam, G, constant): `scaled`, `scaled_stderr`, for sd_S the root of N Var;
-        over (d, lam, G): `replicas` stored, used or not. The constants are bias_X and bias_S2, …
+        `p_value`, `p_value_all`, `N_min`, `dropped`, `n`, and where `analysis.constants.exact_constants`
+        knows it `exact`, with `z`; over (N, d, lam, G, constant): `scaled`, `scaled_stderr`, for sd_S the
+        root of N Var; over (d, lam, G): `replicas` stored, used or not. The constants are bias_X, bias_S2, …
         (N (E − limit)), variance_X (N Var) and sd_S1, … (√N sd), X the jobs per server; those of X need a
         limit with a finite mean queue. What cannot be fitted is NaN with n = 0.
 
@@ -200,9 +195,7 @@ def _place(
     N = here.coords["N"].values
     d, lam, G = (here.coords[axis].item() for axis in ROW)
     limit = limits.sel(d=d, lam=lam, G=G)
-    exact: dict[str, float] = {}
-    if network is not None and network.arrivals == G == "exponential":
-        exact = exact_constants(d, lam, here.sizes["level"], network)
+    exact = exact_constants(d, lam, G, here.sizes["level"], network)
     rows, seen = np.empty(len(names), dtype=object), np.full((N.size, len(names), 2), math.nan)
     measured = [measured_constants(here.isel(N=i), limit) for i in range(N.size)]
     for k, name in enumerate(names):

@@ -25,7 +25,8 @@ class PairCovariance:
     """Covariance of the scaled lengths of two queues at one time, by exchangeability from all of them.
 
     `covariance` is unbiased; `scaled` is N times it, which tends to a constant if chaos propagates at the
-    rate 1/N; `correlation` is relative to the variance of one queue, NaN if that is 0.
+    rate 1/N; `correlation` is relative to the variance of one queue, NaN if that is 0; `freedom` are the
+    degrees of freedom of the standard error.
     """
 
     b1: float
@@ -37,6 +38,7 @@ class PairCovariance:
     t: float
     covariance: float
     stderr: float
+    freedom: float
     correlation: float
     n: int
 
@@ -160,4 +162,6 @@ def _covariance(cell: Cell, means: Floats, squares: Floats, t: float) -> PairCov
     left_out = np.array([covariance(everyone[:k] + everyone[k + 1 :])[0] for k in range(n)])
     stderr = math.sqrt((n - 1) / n * float(np.sum((left_out - np.mean(left_out)) ** 2)))
     correlation = value / variance if variance > 0.0 else math.nan  # queues that are all alike, as at t = 0
-    return PairCovariance(**cell.labels, t=t, covariance=value, stderr=stderr, correlation=correlation, n=n)
+    return PairCovariance(
+        **cell.labels, t=t, covariance=value, stderr=stderr, freedom=n - 1.0, correlation=correlation, n=n
+    )

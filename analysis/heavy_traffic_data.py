@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.quantities import opened
 from analysis.stores import run_of
 
 if TYPE_CHECKING:
@@ -73,19 +74,16 @@ def load_tree(tree: Source) -> xr.DataTree:
     """
     import xarray as xr
 
-    if isinstance(tree, (str, os.PathLike)):
-        import sweep
-
-        tree = sweep.load(tree)
-    if not isinstance(tree, xr.DataTree):
-        raise TypeError(f"tree must be a DataTree or the path of a store, got {type(tree).__name__}")
+    source = opened(tree)
+    if not isinstance(source, xr.DataTree):
+        raise TypeError(f"tree must be a DataTree or the path of a store, got {type(source).__name__}")
     for group, axis in (("network", "m"), ("diffusion", "b1")):
-        if group not in tree.children or axis not in tree[group].dims:
+        if group not in source.children or axis not in source[group].dims:
             raise ValueError(
                 f'tree must be of the study "heavy-traffic", with the group {group} over {axis}, '
-                f"got the groups {', '.join(tree.children) or 'none'}"
+                f"got the groups {', '.join(source.children) or 'none'}"
             )
-    return tree
+    return source
 
 
 def cells_of(tree: xr.DataTree, quantity: str, t: float | None = None) -> list[Cell]:

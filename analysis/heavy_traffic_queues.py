@@ -54,8 +54,8 @@ class QueueLaw:
 class TwoTimes:
     """P(X_s > x, X_t > y) of one queue, at the limit's medians x and y.
 
-    `share` is that seen, with its standard error over replicas, `limit` that of the McKean–Vlasov process,
-    `forgetful` what independence of X_s and X_t would give.
+    `share` is that seen, with its standard error over replicas on `freedom` degrees of freedom, `limit` that
+    of the McKean–Vlasov process, `forgetful` what independence of X_s and X_t would give.
     """
 
     b1: float
@@ -70,6 +70,7 @@ class TwoTimes:
     y: float
     share: float
     stderr: float
+    freedom: float
     limit: float
     forgetful: float
     n: int
@@ -186,6 +187,7 @@ def _two_times(cell: Cell, s: float, t: float, x: float, y: float, limit: float)
         y=y,
         share=float(np.mean(shares)),
         stderr=float(np.std(shares, ddof=1)) / math.sqrt(len(shares)),
+        freedom=len(shares) - 1.0,
         limit=limit,
         forgetful=float(np.mean(before)) * float(np.mean(after)),
         n=before.size,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.heavy_traffic_data import Cell, cells_of, load_tree, time_index
+from analysis.large_n import with_least_freedom
 from analysis.least_squares import fit_linear
 from analysis.regression import Point, fit_power_law, summarise
 
@@ -76,7 +77,8 @@ class DistanceFit:
 class MeanFit:
     """Mean of X = Q/√m extrapolated to m = ∞ at one N, beside the limit at that time and in equilibrium.
 
-    `slope` is the coefficient of m^{−1/2}; `p_value` that of the lack of fit, NaN without a scale to spare.
+    `slope` is the coefficient of m^{−1/2}; `p_value` that of the lack of fit, NaN without a scale to spare;
+    `freedom` are the degrees of freedom of the standard error, the fewest of a scale.
     """
 
     b1: float
@@ -86,6 +88,7 @@ class MeanFit:
     N: int
     value: float
     stderr: float
+    freedom: float
     slope: float
     p_value: float
     scales: tuple[int, ...]
@@ -250,13 +253,15 @@ def extrapolate_mean(tree: Source, t: float | None = None) -> list[MeanFit]:
 def _fit_mean(tree: xr.DataTree, cells: Sequence[Cell], t: float | None) -> MeanFit:
     scales = np.array([float(cell.m) for cell in cells])
     degree = min(2, len(cells) - 1)
+    freedom = np.array([len(cell.values) - 1.0 for cell in cells])
     fit = fit_linear(
         np.column_stack([scales ** (-k / 2) for k in range(degree + 1)]),
         np.array([float(np.mean(cell.values)) for cell in cells]),
         np.array([float(np.var(cell.values, ddof=1)) / len(cell.values) for cell in cells]),
-        np.array([len(cell.values) - 1.0 for cell in cells]),
+        freedom,
         pooled=False,
     )
+    fit = with_least_freedom(fit, freedom)
     b1, b0, ell, G = cells[0].row
     diffusion = tree["diffusion"].to_dataset().sel(b1=b1, b0=b0, ell=ell, G=G)
     limit = diffusion["mean"].isel(t=time_index(diffusion.t.values, t))
@@ -268,6 +273,7 @@ def _fit_mean(tree: xr.DataTree, cells: Sequence[Cell], t: float | None) -> Mean
         N=cells[0].N,
         value=float(fit.estimate[0]),
         stderr=float(fit.stderr[0]),
+        freedom=float(fit.freedom[0]),
         slope=float(fit.estimate[1]),
         p_value=fit.p_value,
         scales=tuple(cell.m for cell in cells),

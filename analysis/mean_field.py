@@ -94,7 +94,8 @@ def mean_field_constants(
     """
     from scipy.linalg import solve_continuous_lyapunov
 
-    from sweep.cell import check_count, check_fraction, check_rate
+    from sweep.arguments import check_count
+    from sweep.cell import check_fraction, check_rate
 
     d, lam, fraction = check_count("d", d), check_rate(lam), check_fraction(fraction)
     if lam >= 1.0:

@@ -53,7 +53,7 @@ def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
     ------
     ValueError
         An unknown quantity, one without one of the axes, values that are negative or infinite (or zero, for
-        a stored distance over all levels together), or a limit that is needed and absent.
+        a stored distance that has neither levels nor snapshots), or a limit that is needed and absent.
     TypeError
         A tree that is none of the three.
     """
@@ -77,8 +77,9 @@ def replicas_of(tree: Source, quantity: str) -> xr.DataArray:
             f"quantity must be one of {', '.join(offered) or '(none stored)'}, got {quantity!r}{cure}"
         )
     values = _ordered(network[quantity])
-    # A level that neither network nor limit reaches has distance 0; over all levels there is always one.
-    wrong = (values < 0) | np.isinf(values) | ((values == 0) & ("level" not in values.dims))
+    # A level that neither network nor limit reaches has distance 0, and so may a snapshot at time 0 have.
+    may_be_zero = bool({"level", "snapshot"} & set(values.dims))
+    wrong = (values < 0) | np.isinf(values) | ((values == 0) & (not may_be_zero))
     if wrong.any():
         first = np.argwhere(wrong.values)[0]
         at = values[tuple(first)]

@@ -53,7 +53,6 @@ class PowerLaw:
     log_constant: float
     log_constant_stderr: float
     p_value: float  # lack of fit; NaN with two N
-    pooled: bool
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Two-sided t interval of the exponent."""
@@ -153,7 +152,6 @@ def fit_power_law(points: Sequence[Point], statistic: str) -> PowerLaw:
         log_constant=float(at_one @ fit.estimate),
         log_constant_stderr=math.sqrt(at_one @ fit.covariance @ at_one),
         p_value=fit.p_value,
-        pooled=pooled,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.constants import has_variance
 from analysis.evidence import far
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic
 from analysis.report_text import NONE, p_value, signed, with_error
@@ -30,8 +31,9 @@ def constants(tree: xr.DataTree, draft: Draft) -> None:
         "Limits for large N of N times the bias and N times the variance of the mean queue X, and of √N "
         "times the standard deviation of S_ℓ; C + C₂/N is fitted, with S_1, whose mean is λ, as control "
         "variate. Exact limits, by the linearised drift at the fixed point, are known for exponential "
-        "service and Poisson arrivals. Laws of infinite variance are left out: their variances need not "
-        "exist."
+        "service and Poisson arrivals; with one choice and Poisson arrivals there is no bias, for any "
+        "service. Laws of infinite variance are left out, as variances need not exist, and so are traces "
+        "whose file is elsewhere."
     )
     part = _of_finite_variance(tree)
     fits = clt_constants(part)
@@ -79,26 +81,26 @@ def _compared(rows: list[ConstantFit], where: str) -> Answer:
     errors = [row.value_stderr / abs(row.exact) for row in exact if row.exact]
     text = (
         f"of {len(exact)} exact limits the farthest, {_symbol(worst.constant)}, is {abs(worst.z):.1f} "
-        f"standard errors off; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
+        "standard errors off"
     )
+    if errors:
+        text += f"; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
     if abs(worst.z) > far(worst.freedom):
         return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
-    rough = float(np.median(errors)) > ROUGH
+    rough = bool(errors) and float(np.median(errors)) > ROUGH
     ending = ", so that they test little." if rough else "."
     standing = Standing.INCONCLUSIVE if rough else Standing.AGREES
     return Answer(text=text + ending, standing=standing, part=where)
 
 
 def _of_finite_variance(tree: xr.DataTree) -> xr.DataTree:
-    """Return the groups that constants need, of the laws of finite variance."""
+    """Return the groups that constants need, of the laws known to have a finite variance."""
     import xarray as xr
 
-    from sweep.laws import parse_law
-
     names = [str(G) for G in tree["equilibrium"].G.values]
-    kept = [G for G in names if math.isfinite(parse_law(G).variance)]
+    kept = [G for G in names if has_variance(G)]
     if not kept:
-        raise ValueError("no law of finite variance is stored")
+        raise ValueError("no law that is known to have a finite variance is stored")
     groups = {
         name: tree[name].to_dataset().isel(G=[names.index(G) for G in kept])
         for name in ("equilibrium", "invariant")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis.evidence import FAR
+from analysis.evidence import far
 from analysis.heavy_traffic_chaos import PairCovariance, pair_covariances, pairs_left_out
 from analysis.heavy_traffic_data import load_tree
 from analysis.heavy_traffic_figures import heavy_traffic_figure
@@ -124,7 +124,7 @@ def _mean(fit: MeanFit) -> Answer:
         text = f"{text}, with no limit or no error to compare it by."
         return Answer(text=text, standing=Standing.INCONCLUSIVE, part=where)
     text = f"{text}, {abs(fit.z):.1f} standard errors from the limit's {fit.limit:.4f}"
-    if abs(fit.z) > FAR:
+    if abs(fit.z) > far(fit.freedom):
         return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
     if not fit.stderr < ROUGH * abs(fit.limit):
         text = f"{text}; the error is too large to test it."
@@ -188,7 +188,7 @@ def _two_times(tree: xr.DataTree, draft: Draft) -> None:
     times = f"s = {rows[0].s:g}, t = {rows[0].t:g}" if rows else ""
     for place in dict.fromkeys(map(_row, rows)):
         one = max((row for row in rows if _row(row) == place), key=lambda row: (row.m, row.N))
-        standing = Standing.DIFFERS if abs(one.z) > FAR else Standing.INCONCLUSIVE
+        standing = Standing.DIFFERS if abs(one.z) > far(one.freedom) else Standing.INCONCLUSIVE
         if abs(one.z) <= NEAR and one.stderr < ROUGH * one.limit:
             standing = Standing.AGREES
         draft.say(
@@ -210,10 +210,11 @@ def covariances(tree: xr.DataTree, draft: Draft) -> None:
     rows = pair_covariances(tree)
     for row in dict.fromkeys(map(_row, rows)):
         members = [one for one in rows if _row(one) == row]
-        seen = [one for one in members if abs(one.covariance) > FAR * one.stderr]
+        seen = [one for one in members if abs(one.covariance) > far(one.freedom) * one.stderr]
         largest = max(members, key=lambda one: (one.N, one.m))
         text = (
-            f"a covariance is seen (over four standard errors) in {len(seen)} of {len(members)} networks; "
+            f"a covariance is seen (four standard errors, by Student's t) in {len(seen)} of {len(members)} "
+            "networks; "
             f"at N = {largest.N}, m = {largest.m} N times it is "
             f"{with_error(largest.scaled, largest.N * largest.stderr)}, the correlation "
             f"{signed(largest.correlation, 5)}"

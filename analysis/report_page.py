@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from scipy import special
-
 from analysis.drawing import STYLES
-from analysis.evidence import CONFIDENCE, far
+from analysis.evidence import is_far
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -151,7 +149,7 @@ class Draft:
 def compared(value: float, stderr: float, interval: tuple[float, float], expected: float) -> Standing:
     """Return the standing of a fitted number to what was expected of it.
 
-    The interval is Student's: its half-width, in standard errors, tells the degrees of freedom.
+    The interval is Student's, as `analysis.evidence.is_far` has it.
 
     Examples
     --------
@@ -160,10 +158,7 @@ def compared(value: float, stderr: float, interval: tuple[float, float], expecte
     """
     if interval[0] <= expected <= interval[1]:
         return Standing.AGREES
-    half = value - interval[0] if expected < value else interval[1] - value
-    freedom = float(special.stdtridf(0.5 + CONFIDENCE / 2, half / stderr))
-    distance = abs(value - expected)
-    return Standing.DIFFERS if distance > far(freedom) * stderr else Standing.INCONCLUSIVE
+    return Standing.DIFFERS if is_far(value, stderr, interval, expected) else Standing.INCONCLUSIVE
 
 
 def answered(topic: Topic, tree: xr.DataTree) -> Section:
@@ -173,7 +168,7 @@ def answered(topic: Topic, tree: xr.DataTree) -> Section:
     draft = Draft()
     try:
         topic.answer(tree, draft)
-    except (ValueError, OSError, AccuracyError) as error:  # OSError: a trace whose file is elsewhere
+    except (ValueError, OSError, AccuracyError) as error:  # OSError: a kernel kept on a full disk
         draft.say(f"Not to be told from these results: {error}.", Standing.INCONCLUSIVE)
     return Section(name=topic.name, question=topic.question, **vars(draft))
 

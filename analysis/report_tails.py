@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from analysis.quantities import group_of
 from analysis.report_page import Answer, Draft, Grid, Standing, Topic
-from analysis.report_text import NONE, signed
+from analysis.report_text import NONE
 from analysis.rows import name_of
+from analysis.tail_data import fraction_of
 from analysis.tail_theory import NAMES
-from analysis.tails import INCONCLUSIVE
+from analysis.tails import INCONCLUSIVE, rate_digits
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,7 +30,7 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
         f"levels stored ({limit.sizes['level']}), extrapolated in ℓ; a verdict needs that exactly one "
         "passes. Local rates converge slowly: more levels cost little with sweep.invariant_state."
     )
-    fraction = _fraction(tree)
+    fraction = fraction_of(tree)
     rows = [row for row in tail_table(classify_tail(limit, fraction=fraction)) if row.depth]
     draft.answers += [_tail(row) for row in rows]
     draft.shorten("The regime is named in {decided} of {rows} rows, as in the table.")
@@ -46,9 +47,8 @@ def tails(tree: xr.DataTree, draft: Draft) -> None:
         (
             name_of(row),
             NAMES.get(row.regime, row.regime),
-            signed(row.rate, 4),
-            NONE if math.isnan(row.rate) else f"{row.rate_lo:.4g} … {row.rate_hi:.4g}",
-            f"{NAMES.get(row.predicted_regime, row.predicted_regime)} {signed(row.predicted_rate, 4)}",
+            *_rate(row),
+            f"{NAMES.get(row.predicted_regime, row.predicted_regime)} {_predicted(row)}",
             str(row.depth),
         )
         for row in rows
@@ -68,11 +68,16 @@ def _verdict(row: TailFit) -> str:
     return f"{row.verdict}."
 
 
-def _fraction(tree: xr.DataTree) -> float:
-    from analysis.constants import network_of
+def _rate(row: TailFit) -> tuple[str, str]:
+    """Return the rate and its interval, with the digits that the verdict gives them."""
+    if math.isnan(row.rate):
+        return NONE, NONE
+    rate, low, high = rate_digits(row.rate, row.rate_lo, row.rate_hi)
+    return rate, f"{low} … {high}"
 
-    network = network_of(tree)
-    return network.fraction if network is not None else 1.0
+
+def _predicted(row: TailFit) -> str:
+    return NONE if math.isnan(row.predicted_rate) else f"{row.predicted_rate:.6g}"
 
 
 TAILS = Topic(

@@ -93,9 +93,9 @@ def _others(low: float, high: float) -> str:
 
 
 def _exponents(rows: Sequence[RateFit]) -> str:
-    fitted = "; ".join(f"{name_of(row)}: {signed(row.exponent)}" for row in rows if row.n) or "none"
-    without = sum(not row.n for row in rows)
-    return fitted + (f"; without a fit: {without}" if without else "")
+    fitted = [f"{name_of(row)}: {with_error(row.exponent, row.exponent_stderr)}" for row in rows if row.n]
+    without = len(rows) - len(fitted)
+    return ("; ".join(fitted) or "none") + (f"; without a fit: {without}" if without else "")
 
 
 def _rate_grid(caption: str, fits: xr.Dataset) -> Grid:
@@ -221,7 +221,7 @@ def _error_answer(row: xr.Dataset) -> Answer:
         text = f"{sd}; no bias is seen at any N ({clause(numbers['bias_p_zero'])})."
         return Answer(text=text, standing=standing, part=where)
     low, high = numbers["bias_exponent_lo"], numbers["bias_exponent_hi"]
-    bias = f"the bias like N^({signed(numbers['bias_exponent'])}) (95 % {between(low, high, 2)})"
+    bias = f"the bias like N^({_pm(numbers, 'bias')}) (95 % {between(low, high, 2)})"
     of_bias = compared(numbers["bias_exponent"], numbers["bias_exponent_stderr"], (low, high), -1.0)
     if Standing.DIFFERS in (standing, of_bias) or of_bias != Standing.AGREES:
         standing = Standing.DIFFERS if Standing.DIFFERS in (standing, of_bias) else Standing.INCONCLUSIVE

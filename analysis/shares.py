@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.joint import Events
-from analysis.quantities import group_of
+from analysis.quantities import group_of, opened
+from analysis.report_text import listed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,12 +38,12 @@ def tagged_shares(
     Parameters
     ----------
     tree, time, snapshot, levels, ages
-        As `analysis.chaos.measure_chaos`.
+        As `analysis.tagged.measure_chaos`.
 
     Raises
     ------
     ValueError, TypeError
-        As `analysis.chaos.measure_chaos`.
+        As `analysis.tagged.measure_chaos`.
     """
     data = _data(tree)
     if "S_end" in data:
@@ -80,10 +80,7 @@ def _data(tree: Source) -> xr.Dataset:
     """Return the group `equilibrium` if there is one, else `network`."""
     import xarray as xr
 
-    if isinstance(tree, (str, os.PathLike)):
-        import sweep
-
-        tree = sweep.load(tree)
+    tree = opened(tree)
     long_runs = isinstance(tree, xr.DataTree) and "equilibrium" in tree.children
     return group_of(tree, "equilibrium" if long_runs else "network")
 
@@ -101,7 +98,7 @@ def _at(values: xr.DataArray, dim: str, asked: float | None, name: str = "") -> 
     """Select one value of a dimension, the last if none is asked for."""
     stored = values[dim].values.tolist()
     if asked is not None and asked not in stored:
-        raise ValueError(f"{name or dim} must be one of {_some(stored)}, got {asked:g}")
+        raise ValueError(f"{name or dim} must be one of {listed(stored)}, got {asked:g}")
     chosen = stored[-1] if asked is None else asked
     return values.sel({dim: chosen}), float(chosen)
 
@@ -116,7 +113,7 @@ def _levels(values: xr.DataArray, asked: Sequence[int] | None, most: int) -> lis
         return [level for level, seen in zip(stored, reached, strict=True) if seen][:most] or stored[:1]
     wrong = [level for level in asked if level not in stored]
     if wrong or not asked or sorted(set(asked)) != list(asked):
-        raise ValueError(f"levels must increase and be among {_some(stored)}, got {list(asked)}")
+        raise ValueError(f"levels must increase and be among {listed(stored)}, got {list(asked)}")
     return list(asked)
 
 
@@ -129,11 +126,5 @@ def _ages(values: xr.DataArray, asked: Sequence[float] | None) -> list[float]:
         return [stored[place] for place in sorted(places | {len(stored) - 1})]
     wrong = [age for age in asked if age not in stored]
     if wrong or not asked or sorted(set(asked)) != list(asked):
-        raise ValueError(f"ages must increase and be among {_some(stored)}, got {list(asked)}")
+        raise ValueError(f"ages must increase and be among {listed(stored)}, got {list(asked)}")
     return list(asked)
-
-
-def _some(stored: list[float]) -> str:
-    """List the stored values, the middle of a long list left out."""
-    text = [f"{value:g}" for value in stored]
-    return ", ".join(text if len(text) <= 8 else [*text[:3], "…", *text[-2:]])

@@ -72,9 +72,9 @@ def measure_chaos(
         Over (N, d, lam, G): `replicas` stored, `n` of them used, `p_zero` of independence, and over `norm`:
         `norm_value`, `norm_stderr`, `norm_bias` (see `analysis.norms.norm_of`); over (level, level_2[,
         level_3]), with ages (level, age, level_2, age_2, …): `joint`, `difference`, unbiased and signed,
-        `difference_stderr`; for k = 2 also `queue_covariance` and its `_stderr`, the sum of `difference` over
-        all pairs of levels, which is the covariance of two lengths cut at the last level. NaN where a cell
-        has fewer than k + 2 replicas or k servers.
+        `difference_stderr`; for k = 2 and levels 1 … L also `queue_covariance` and its `_stderr`, the sum of
+        `difference` over all pairs of levels, which is the covariance of two lengths cut at L. NaN where a
+        cell has fewer than k + 2 replicas or k servers.
 
     Raises
     ------
@@ -150,6 +150,6 @@ def _measured(s: Floats, N: int, events: Events, k: int) -> _Row:
         row |= {f"norm_{part}": [getattr(norm, part) for norm in norms] for part in parts}
         covariance = queue_covariance(found)
     row["replicas"] = len(present)
-    if k == 2 and events.any_age:
+    if k == 2 and events.any_age and events.levels == tuple(range(1, len(events) + 1)):
         row["queue_covariance"], row["queue_covariance_stderr"] = covariance
     return row

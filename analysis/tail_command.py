@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from analysis.command import drawn, run_command, store_parser
 from analysis.rows import name_of
-from analysis.stores import opened_for
+from analysis.stores import cure_of_few, opened_for
 from analysis.tail_data import fraction_of
 from analysis.tails import classify_tail, tail_table
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from analysis.command import Part
 
 _MODULE = "analysis.tails"
+_ALONE = f"inconclusive: one replica tells no error: finish the run, or {cure_of_few(2, 2)}"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def _answer(options: argparse.Namespace) -> Iterator[Part]:
         try:
             for row in tail_table(classify_tail(source, fraction=fraction)):
                 if row.depth or row.n:  # a case outside the grid leaves places that no run fills
-                    yield f"{place}, {name_of(row)}: {row.verdict}"
+                    yield f"{place}, {name_of(row)}: {row.verdict if row.n != 1 else _ALONE}"
         except ValueError as error:
             yield f"{place} left out: {error}"
     from analysis.tail_figures import tail_figure

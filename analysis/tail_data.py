@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis import quantities
 from analysis.rows import ROW
 from analysis.stores import run_of
 
@@ -29,7 +30,10 @@ _VARIABLES, _GROUPS = ("log_S", "S_batch", "S"), ("invariant", "equilibrium")
 
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """What is seen: log S_ℓ, shape (level,), and if noisy leave-one-out values, shape (replica, level)."""
+    """What is seen: log S_ℓ, shape (level,), and if noisy leave-one-out values, shape (replica, level).
+
+    A single replica tells no error, so that no level of it is seen.
+    """
 
     log_S: Floats
     left_out: Floats
@@ -45,13 +49,7 @@ class Tail:
 
 
 def tail_at(values: xr.DataArray, floor: float) -> Tail:
-    """Take the levels that can be seen from log S over level, or S over replica and level.
-
-    Raises
-    ------
-    ValueError
-        A single replica, which tells no error.
-    """
+    """Take the levels that can be seen from log S over level, or S over replica and level."""
     if values.name == "log_S":
         log_S = values.values.astype(np.float64)
         low = math.log(floor) if floor > 0.0 else -math.inf
@@ -60,10 +58,8 @@ def tail_at(values: xr.DataArray, floor: float) -> Tail:
     samples = values.transpose("replica", "level").values.astype(np.float64)
     samples = samples[~np.isnan(samples).any(axis=1)]
     n = samples.shape[0]
-    if n == 0:
-        return Tail(log_S=np.empty(0), left_out=np.empty((0, 0)))
-    if n == 1:
-        raise ValueError(f"{values.name} must have 2 replicas or more to tell an error, got {n}")
+    if n < 2:
+        return Tail(log_S=np.empty(0), left_out=np.empty((n, 0)))
     mean, total = samples.mean(axis=0), samples.sum(axis=0)
     stderr = samples.std(axis=0, ddof=1) / math.sqrt(n)
     with np.errstate(divide="ignore"):
@@ -109,11 +105,7 @@ def tails_of(source: Source, given: Mapping[str, Any], floor: float) -> xr.DataA
 
 def opened(source: Source) -> Source:
     """Load a store given by its path."""
-    if isinstance(source, (str, os.PathLike)):
-        import sweep
-
-        return sweep.load(source)
-    return source
+    return quantities.opened(source) if isinstance(source, (str, os.PathLike)) else source
 
 
 def fraction_of(source: Source) -> float:

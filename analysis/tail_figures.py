@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.drawing import HANDLE, STYLES, dress, legend_labels, short_names
+from analysis.drawing import STYLES, dress, legend_below, legend_labels, short_names
 from analysis.rows import ROW, name_of
 from analysis.tail_data import Tail, tail_at, tails_of
 from analysis.tail_sequences import Floats
 from analysis.tail_theory import REGIMES
-from analysis.tails import INCONCLUSIVE, TailFit, classify_tail, in_levels, tail_table
+from analysis.tails import INCONCLUSIVE, TailFit, classify_tail, in_levels, rate_digits, tail_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,7 +178,6 @@ def _dress(axes: Axes, panel: _Panel, depth: int) -> None:
 
 def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequence[str]) -> None:
     """List the tails below the panels, with the rates found."""
-    blank.axis("off")
     named = [(name_of(fit, varying), _found(fit)) for fit, _ in shown]
     labels = legend_labels(named, _WIDTH - _MARGIN, 9)
     for label, (colour, marker, _) in zip(labels, STYLES, strict=False):
@@ -194,14 +193,13 @@ def _legend(blank: Axes, shown: Sequence[tuple[TailFit, Tail]], varying: Sequenc
         )
     if any(panel.regime == fit.predicted_regime for panel in _PANELS for fit, _ in shown):
         blank.plot([], [], label="slope by theory", **_THEORY)
-    blank.legend(loc="upper center", fontsize=9, frameon=False, borderaxespad=0.0, handlelength=HANDLE)
+    legend_below(blank, blank, 9)
 
 
 def _found(fit: TailFit) -> str:
-    theory = f" (theory {fit.predicted_rate:.4g})" if math.isfinite(fit.predicted_rate) else ""
     if fit.regime == INCONCLUSIVE:
         return f"inconclusive on {in_levels(fit.depth)}"
     symbol, title = REGIMES[fit.regime][0], next(p.title for p in _PANELS if p.regime == fit.regime)
-    half = (fit.rate_hi - fit.rate_lo) / 2.0
-    digits = min(max(1, 1 - math.floor(math.log10(half))), 4)
-    return f"{title}, {symbol} = {fit.rate:.{digits}f} ± {half:.1g}{theory}"
+    rate, low, high = rate_digits(fit.rate, fit.rate_lo, fit.rate_hi)
+    theory = f"; theory {fit.predicted_rate:.6g}" if math.isfinite(fit.predicted_rate) else ""
+    return f"{title}, {symbol} = {rate} ({low} … {high}{theory})"

@@ -240,9 +240,7 @@ def _sentence(row: dict[str, Any], tail: Tail, prediction: TailPrediction | None
         still = ", which still fall as if every arrival used d choices" if early else ""
         return f"inconclusive on {in_levels(depth)}{still}{_beyond(tail.log_S, row['depth_needed'])}{theory}"
     symbol = REGIMES[row["regime"]][0]
-    width = max(row["rate_hi"] - row["rate_lo"], 1e-9 * row["rate"])
-    digits = min(max(0, 1 - math.floor(math.log10(width))), 9)
-    rate, low, high = (f"{row[name]:.{digits}f}" for name in ("rate", "rate_lo", "rate_hi"))
+    rate, low, high = rate_digits(row["rate"], row["rate_lo"], row["rate_hi"])
     seen = f"on {in_levels(depth)}, down to S = {power_of_e(row['log_S_depth'])}"
     noise = f" of {row['n']} replicas" if row["n"] else ""
     answer = f"{theory}: {row['agreement']}" if prediction else ""
@@ -264,6 +262,19 @@ def _beyond(log_S: Floats, needed: int) -> str:
         f" (S = {last}): look as deep as level {needed}, where S is {slow_S} if it goes on as a power law, "
         f"{fast_S} if its steps go on growing as the last"
     )
+
+
+def rate_digits(rate: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a rate and the ends of its interval with two digits of its width, at most nine decimals.
+
+    Examples
+    --------
+    >>> rate_digits(1.5, 1.4876, 1.5124), rate_digits(2.0, 2 - 2e-9, 2 + 2e-9)
+    (('1.500', '1.488', '1.512'), ('2.000000000', '1.999999998', '2.000000002'))
+    """
+    width = max(high - low, 1e-9 * rate)
+    digits = min(max(0, 1 - math.floor(math.log10(width))), 9)
+    return f"{rate:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
 def in_levels(depth: int) -> str:

@@ -160,7 +160,7 @@ def _row(name: str, values: Any) -> tuple[float, ...]:
         raise ValueError(f"initial must have {name} of numbers, got {shown(values)}") from None
     if array.ndim != 1:
         raise ValueError(f"initial must have {name} in a row, got {shown(values)}")
-    return tuple(array.tolist())
+    return tuple((array + 0.0).tolist())  # −0 becomes 0
 
 
 def _atom(pair: Any) -> tuple[float, tuple[float, ...]]:

@@ -14,11 +14,11 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import check_text, numbers, real
+from sweep.arguments import canonical, check_text, numbers, real
 from sweep.delayed import Delayed, parse_delayed
 from sweep.laws import Law, as_law, parse_law
 from sweep.laws.frozen import FrozenDistribution
-from sweep.laws.parameters import NUMBER, canonical_number, number_text
+from sweep.laws.parameters import NUMBER, number_text
 from sweep.wording import shown
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         steps = _steps(self.steps)
-        times, period = [t for t, _ in steps], canonical_number(real("period", self.period))
+        times, period = [t for t, _ in steps], canonical(real("period", self.period))
         if not times or times[0] != 0.0:
             raise ValueError(
                 f"arrivals must have a profile that starts at time 0, got {shown(self.steps)}: {_CURE}"
@@ -229,7 +229,7 @@ def _steps(steps: object) -> list[tuple[float, float]]:
     table = numbers("arrivals", steps, _CURE)  # type: ignore[arg-type]
     if table.shape != (0,) and table.shape[1:] != (2,):
         raise ValueError(f"arrivals must have a profile of pairs (time, factor), got {shown(steps)}: {_CURE}")
-    return [(canonical_number(t), canonical_number(factor)) for t, factor in table.tolist()]
+    return [(canonical(t), canonical(factor)) for t, factor in table.tolist()]
 
 
 def check_periods(arrivals: Law | Delayed | Profile, horizon: float) -> None:
@@ -255,6 +255,8 @@ def as_arrivals(
 ) -> Law | Delayed | Profile:
     """Return the law of the gaps, or that with an age, or the profile of the rate, from its text or itself.
 
+    Delayed arrivals of age 0 are the law of the gaps itself.
+
     Raises
     ------
     TypeError
@@ -269,7 +271,9 @@ def as_arrivals(
     >>> str(as_arrivals("renewal(erlang(k=2), age=1.0)")), str(as_arrivals("renewal(erlang(k=2), age=0)"))
     ('renewal(erlang(k=2), age=1)', 'erlang(k=2)')
     """
-    if isinstance(value, (Profile, Delayed)):
+    if isinstance(value, Delayed):
+        return value.law if value.age == 0.0 else value
+    if isinstance(value, Profile):
         return value
     if isinstance(value, str) and value.strip().startswith("profile"):
         return parse_profile(value, field)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.arguments import canonical as canonical
-from sweep.arguments import check_count as check_count
-from sweep.arguments import check_switch, real
+from sweep.arguments import canonical, check_count, check_switch, real
 from sweep.arrivals import Profile, as_arrivals
 from sweep.delayed import Delayed
 from sweep.explicit import Explicit

@@ -13,12 +13,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from sweep import __version__, remote_cli
-from sweep.engines.termination import INTERRUPTED, Termination
-from sweep.errors import EngineError, LockError, MismatchError, SpecError, StoreError
+from sweep.engines.termination import Termination
+from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.progress import print_json, show_bar, show_json
-from sweep.tables import NAMED, err, out, print_summary, selected, show_plan, size_text
-
-DONE, SOME_FAILED, BAD_INPUT, TROUBLE = 0, 1, 2, 3
+from sweep.tables import (
+    BAD_INPUT,
+    DONE,
+    SOME_FAILED,
+    TROUBLE,
+    err,
+    out,
+    print_status,
+    print_summary,
+    selected,
+    show_plan,
+    size_text,
+)
 
 app = typer.Typer(
     name="sweep",
@@ -33,6 +43,9 @@ SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.", show_de
 Only = Annotated[
     list[str] | None,
     typer.Option(help="Keep to cells with this value, as in N=100; may be repeated.", metavar="AXIS=VALUE"),
+]
+MixNumbers = Annotated[
+    bool, typer.Option("--mix-numbers", help="Go on with a store of another version of the numbers.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines for programs to read.")]
 StoreDir = Annotated[Path, typer.Argument(help="The store's directory.", show_default=False)]
@@ -60,12 +73,10 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")
     code = DONE
     try:
-        app()  # leaves by SystemExit, usage errors with 2
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except (SpecError, MismatchError, ValueError) as error:
+        app()  # leaves by SystemExit, usage errors with 2, Ctrl-C with 130
+    except (MismatchError, ValueError) as error:
         code = _fail(error, BAD_INPUT)
-    except (LockError, StoreError, EngineError, OSError) as error:
+    except (StoreError, EngineError, OSError) as error:
         code = _fail(error, TROUBLE)
     sys.exit(code)
 
@@ -76,10 +87,11 @@ def plan(
     store: Annotated[Path | None, typer.Option(help="Count only what this store lacks.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes or actors.")] = None,
     only: Only = None,
+    mix_numbers: MixNumbers = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a spec and show cells, replicas, and estimated time, memory and bytes; compute nothing."""
-    show_plan(spec, store, workers, only, as_json)
+    show_plan(spec, store, workers, only, mix_numbers, as_json)
 
 
 @app.command(
@@ -96,9 +108,7 @@ def run(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     only: Only = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failed cell.")] = False,
-    mix_numbers: Annotated[
-        bool, typer.Option("--mix-numbers", help="Go on with a store of another version of the numbers.")
-    ] = False,
+    mix_numbers: MixNumbers = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, compute nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -107,12 +117,14 @@ def run(
     from sweep.spec import read_spec
 
     if dry_run:
-        show_plan(spec, store, workers, only, as_json)
+        show_plan(spec, store, workers, only, mix_numbers, as_json)
         return
-    again = f"sweep run {shlex.quote(str(spec))} --store {shlex.quote(str(store))} --engine {engine}"
-    again += f" --workers {workers}" if workers else ""
-    again += f" --address {shlex.quote(address)}" if address else ""
-    again += "".join(f" --only {shlex.quote(part)}" for part in only or [])
+    again = ["sweep", "run", str(spec), "--store", str(store), "--engine", engine]
+    again += ["--workers", str(workers)] if workers else []
+    again += ["--address", address] if address else []
+    again += [word for part in only or [] for word in ("--only", part)]
+    switches = {"--fail-fast": fail_fast, "--mix-numbers": mix_numbers, "--json": as_json}
+    again += [name for name, given in switches.items() if given]
     with show_json() if as_json else show_bar(err) as show, Termination() as termination:
         try:
             summary = run_sweep(
@@ -122,13 +134,14 @@ def run(
                 workers=workers,
                 address=address,
                 progress=show,
-                only=selected(read_spec(spec), only),
+                only=selected(read_spec(spec), only) if only else None,
                 fail_fast=fail_fast,
                 mix_numbers=mix_numbers,
             )
         except KeyboardInterrupt:
             how = "terminated" if termination.asked else "interrupted"
-            err.print(f"\n{how}; what was finished is stored. Resume with:\n  {again}", soft_wrap=True)
+            text = f"\n{how}; what was finished is stored. Resume with:\n  {shlex.join(again)}"
+            err.print(text, soft_wrap=True)
             raise typer.Exit(termination.code) from None
     print_summary(summary, as_json)
     if summary.failures:
@@ -151,7 +164,7 @@ def status(
 ) -> None:
     """Say how much of a store is done, what failed, and who is writing; works during a run."""
     if address is not None:
-        remote_cli.show_status(store, address)
+        remote_cli.show_status(store, address, as_json=as_json)
         return
     from sweep.status import store_status
 
@@ -166,16 +179,7 @@ def status(
     if as_json:
         print_json(**dataclasses.asdict(state))
     else:
-        out.print(
-            f"{state.name}: {state.done} of {state.cells} cells done, "
-            f"{state.replicas} of {state.wanted} replicas"
-        )
-        for line in state.notes:
-            out.print(line, soft_wrap=True)
-        for text, error in state.failed[:NAMED]:
-            out.print(f"failed  {text}\n        {error}", soft_wrap=True)
-        if len(state.failed) > NAMED:
-            out.print(f"… and {len(state.failed) - NAMED} more: see `sweep status {store} --json`")
+        print_status(state, f"sweep status {shlex.quote(store)}")
     if state.failed:
         raise typer.Exit(SOME_FAILED)
 
@@ -210,14 +214,9 @@ def doctor(
     elif cluster_file is not None:
         remote_cli.show_cluster_file(cluster_file)
     else:
-        from sweep.doctor import FAIL, examine
+        from sweep.doctor import examine
 
-        findings = examine(store)
-        for finding in findings:
-            cure = f"\n      cure: {finding.cure}" if finding.cure else ""
-            out.print(f"{finding.level:<5} {finding.name}: {finding.text}{cure}", soft_wrap=True)
-        if any(finding.level == FAIL for finding in findings):
-            raise typer.Exit(TROUBLE)
+        remote_cli.show_findings(examine(store))
 
 
 @app.command(epilog="Examples:\n\nsweep report out/mine --figures out/figures")

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import final
 
-from sweep.arguments import check_text, real
+from sweep.arguments import canonical, check_text, real
 from sweep.laws import Law, as_law
-from sweep.laws.parameters import NUMBER, canonical_number, number_text
+from sweep.laws.parameters import NUMBER, number_text
 from sweep.wording import shown
 
 _FORM = re.compile(r"\s*renewal\s*\((?P<law>.*?)(?:,\s*age\s*=\s*(?P<age>[^=,()]*?))?\s*\)\s*\Z", re.DOTALL)
@@ -57,7 +57,7 @@ class Delayed:
             raise TypeError(f"law must be a law of `sweep.laws`, got {shown(self.law)}: {_CURE}")
         if self.age is None:
             return
-        age = canonical_number(real("age", self.age))
+        age = canonical(real("age", self.age))
         if not 0.0 <= age < math.inf:
             raise ValueError(f"arrivals must have a finite age ≥ 0, got {shown(self.age)}: {_CURE}")
         object.__setattr__(self, "age", age)

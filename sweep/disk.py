@@ -15,6 +15,17 @@ from sweep.errors import StoreError
 TEMPORARY = ".tmp-"
 
 
+def nearest_folder(path: Path) -> Path:
+    """Return the path itself if it is a folder, otherwise the nearest one above it that exists.
+
+    Examples
+    --------
+    >>> nearest_folder(Path("/no/such/folder"))
+    PosixPath('/')
+    """
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn what the operating system or netCDF says of a full or forbidden disk into one sentence.
@@ -27,8 +38,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        home = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
-        free = shutil.disk_usage(home).free
+        free = shutil.disk_usage(nearest_folder(path)).free
         raise StoreError(
             f"{path} cannot be written ({error}), {free:,} bytes are free on that disk: "
             "make room or allow writing there, then run again; nothing stored is lost"

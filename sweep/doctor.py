@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.disk import write_file
+from sweep.disk import nearest_folder, write_file
 from sweep.engines.base import ONE_THREAD
 from sweep.errors import EngineError, LockError, StoreError
 from sweep.lock import StoreLock
 from sweep.machine import LEAST_MEMORY, available_memory, cpus, memory
 from sweep.task import Task
 
-OK, WARN, FAIL = "ok", "warn", "fail"
+#: Levels of a finding.
+OK, WARNING, FAULT = "ok", "warning", "fault"
 
-_DISTRIBUTION = "sqd-sweep"
 #: Free bytes below which a store is in danger, and below which it cannot grow.
 _LITTLE_ROOM, _NO_ROOM = 10**9, 10**7
 _FEW_FILES = 1000
@@ -38,7 +38,10 @@ _SLOW_START = 20.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: `level` is "ok", "warn" or "fail"; `cure` is empty if it is "ok"."""
+    """One thing that was looked at: `level` is "ok", "warning" or "fault"; what is not "ok" has its cure.
+
+    It is `cure`, or the end of a text that is an error's.
+    """
 
     name: str
     level: str
@@ -57,7 +60,7 @@ def examine(store: Path | None = None) -> list[Finding]:
     Returns
     -------
     list of Finding
-        In the order of looking; a run is in danger if any has level "fail".
+        In the order of looking; a run is in danger if any has level "fault".
 
     Examples
     --------
@@ -84,18 +87,16 @@ def _threads() -> int:
 
 def _versions() -> Iterator[Finding]:
     """Compare what is installed with what this version was made for."""
-    from packaging.requirements import Requirement
+    from sweep.engines.package import PROJECT, project_requirements
 
     try:
-        listed = [Requirement(text) for text in metadata.requires(_DISTRIBUTION) or []]
+        listed = project_requirements()
     except metadata.PackageNotFoundError:
         cure = "install the project with pip, so that its requirements are checked"
-        yield Finding("versions", WARN, f"{_DISTRIBUTION} is not installed but found on the path", cure)
+        yield Finding("versions", WARNING, f"{PROJECT} is not installed but found on the path", cure)
         return
     missing, wrong = [], []
     for needed in listed:
-        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
-            continue
         try:
             found = metadata.version(needed.name)
         except metadata.PackageNotFoundError:
@@ -105,9 +106,9 @@ def _versions() -> Iterator[Finding]:
             wrong.append(f"{needed.name} {found} (needs {needed.specifier})")
     cure = "install the versions of requirements.lock"
     if missing:
-        yield Finding("versions", FAIL, f"not installed: {', '.join(missing)}", cure)
+        yield Finding("versions", FAULT, f"not installed: {', '.join(missing)}", cure)
     elif wrong:
-        yield Finding("versions", WARN, f"other versions than tested: {', '.join(wrong)}", cure)
+        yield Finding("versions", WARNING, f"other versions than tested: {', '.join(wrong)}", cure)
     else:
         yield Finding("versions", OK, f"Python {platform.python_version()} and every package it needs")
 
@@ -117,7 +118,9 @@ def _cpus() -> Iterator[Finding]:
     load = os.getloadavg()[0]
     text = f"{allowed} of {seen} may be used, by affinity and control groups; load {load:.1f}"
     if seen + 0.5 <= load:
-        yield Finding("CPUs", WARN, text, "wait for what else runs, or expect longer than `sweep plan` says")
+        yield Finding(
+            "CPUs", WARNING, text, "wait for what else runs, or expect longer than `sweep plan` says"
+        )
     else:
         yield Finding("CPUs", OK, text)
 
@@ -126,9 +129,9 @@ def _memory() -> Iterator[Finding]:
     free, total, workers = available_memory(), memory(), cpus()
     text = f"{free / 1e9:.1f} of {total / 1e9:.1f} GB are free, {free / workers / 1e9:.1f} GB a worker"
     if free < LEAST_MEMORY:
-        yield Finding("memory", FAIL, text, "end what else uses memory: a worker needs 1 GB")
+        yield Finding("memory", FAULT, text, "end what else uses memory: a worker needs 1 GB")
     elif free < workers * LEAST_MEMORY:
-        yield Finding("memory", WARN, text, f"use --workers {free // LEAST_MEMORY}: a worker needs 1 GB")
+        yield Finding("memory", WARNING, text, f"use --workers {free // LEAST_MEMORY}: a worker needs 1 GB")
     else:
         yield Finding("memory", OK, text)
 
@@ -145,7 +148,7 @@ def _kernel_cache() -> Iterator[Finding]:
             pass
     except OSError as error:
         cure = "set NUMBA_CACHE_DIR to a folder that you may write to"
-        yield Finding("kernel cache", FAIL, f"{folder} cannot be written ({error})", cure)
+        yield Finding("kernel cache", FAULT, f"{folder} cannot be written ({error})", cure)
     else:
         yield Finding("kernel cache", OK, f"compiled kernels are kept in {folder}")
 
@@ -160,19 +163,19 @@ def _workers() -> Iterator[Finding]:
         with make_engine("local", 1) as engine:
             [outcome] = engine.run(_Single(Task(name="probe", function="sweep.doctor:probe", payload={})))
     except EngineError as error:
-        yield Finding("workers", FAIL, str(error), cure)
+        yield Finding("workers", FAULT, str(error), cure)
         return
     seconds = time.perf_counter() - started
     if outcome.arrays is None:
-        yield Finding("workers", FAIL, outcome.error, cure)
+        yield Finding("workers", FAULT, outcome.error, cure)
         return
     slow = seconds > _SLOW_START
     cure = "install Python and its packages on a local disk" if slow else ""
-    yield Finding("workers", WARN if slow else OK, f"one starts and answers in {seconds:.1f} s", cure)
+    yield Finding("workers", WARNING if slow else OK, f"one starts and answers in {seconds:.1f} s", cure)
     added = int(outcome.arrays["threads"])
     if added:
         cure = "use a NumPy whose BLAS heeds one of " + ", ".join(ONE_THREAD)
-        yield Finding("thread pools", WARN, f"a matrix product starts {added} threads in a worker", cure)
+        yield Finding("thread pools", WARNING, f"a matrix product starts {added} threads in a worker", cure)
     else:
         yield Finding("thread pools", OK, "libraries keep to one thread in a worker")
 
@@ -192,17 +195,17 @@ class _Single:
 
 def _disk(store: Path) -> Iterator[Finding]:
     """Look at the disk of a store, within a folder of its own that is removed again."""
-    home = next(folder for folder in (store, *store.absolute().parents) if folder.is_dir())
+    home = nearest_folder(store)
     usage, files = shutil.disk_usage(home), os.statvfs(home)
     text = f"{usage.free / 1e9:.1f} of {usage.total / 1e9:.1f} GB are free at {home}"
     few = files.f_files > 0 and files.f_favail < _FEW_FILES
-    level = FAIL if usage.free < _NO_ROOM else WARN if usage.free < _LITTLE_ROOM or few else OK
+    level = FAULT if usage.free < _NO_ROOM else WARNING if usage.free < _LITTLE_ROOM or few else OK
     text += f", for {files.f_favail} more files" if few else ""
     yield Finding("disk space", level, text, "" if level == OK else "make room, or choose another --store")
     try:
         trial = Path(tempfile.mkdtemp(prefix=".sweep-doctor-", dir=home))
     except OSError as error:
-        yield Finding("disk", FAIL, f"{home} cannot be written ({error})", "choose another --store")
+        yield Finding("disk", FAULT, f"{home} cannot be written ({error})", "choose another --store")
         return
     try:
         yield _writing(trial)
@@ -220,16 +223,16 @@ def _writing(folder: Path) -> Finding:
             write_file(folder / f"{number}", content)
         whole = all((folder / f"{number}").read_bytes() == content for number in range(_SHARDS))
     except (OSError, StoreError) as error:
-        return Finding("disk", FAIL, str(error), "make room, or choose another --store")
+        return Finding("disk", FAULT, str(error), "make room, or choose another --store")
     seconds = (time.perf_counter() - started) / _SHARDS
     if not whole:
-        return Finding("disk", FAIL, "what was written is read otherwise", "choose another --store")
+        return Finding("disk", FAULT, "what was written is read otherwise", "choose another --store")
     text = (
         f"a shard of 1 MB is on the disk in {1e3 * seconds:.0f} ms ({_SHARD_BYTES / seconds / 1e6:.0f} MB/s)"
     )
     if seconds > _SLOW_SHARD:
         return Finding(
-            "disk", WARN, text, "choose a --store on a local disk, or expect short batches to wait"
+            "disk", WARNING, text, "choose a --store on a local disk, or expect short batches to wait"
         )
     return Finding("disk", OK, text)
 
@@ -238,7 +241,7 @@ def _locking(folder: Path) -> Finding:
     """Take a lock, and find it refused to a second writer."""
     try:
         with StoreLock(folder, "sweep doctor"), contextlib.suppress(LockError), StoreLock(folder):
-            return Finding("locking", FAIL, "two writers got the same lock", "choose another --store")
+            return Finding("locking", FAULT, "two writers got the same lock", "choose another --store")
     except StoreError as error:
-        return Finding("locking", FAIL, str(error), "choose a --store on a disk that allows hard links")
+        return Finding("locking", FAULT, str(error), "choose a --store on a disk that allows hard links")
     return Finding("locking", OK, "a second writer is refused")

@@ -19,7 +19,7 @@ from sweep.arguments import check_path, check_switch
 from sweep.cube import consolidate
 from sweep.engines import make_engine
 from sweep.engines.base import Engine
-from sweep.errors import MismatchError, StoreError
+from sweep.errors import StoreError
 from sweep.layout import Layout, make_layout
 from sweep.plan import Batch, Plan, make_batches, make_plan
 from sweep.precision import replicas_needed
@@ -31,7 +31,7 @@ from sweep.selection import selection
 from sweep.spec import parse_spec, read_spec
 from sweep.status import left_out
 from sweep.store import FRAME_FILE, Store
-from sweep.studies.base import Case, SweepSpec
+from sweep.studies.base import Case, Solvable, SweepSpec
 from sweep.task import Arrays, Outcome
 from sweep.wording import shown
 
@@ -126,10 +126,10 @@ def run(
             keeper.set_damaged_aside()
             plan = plan_for(spec, keeper, executor.workers, chosen)
             keeper.write_spec(text)
-            driver = _Driver(plan, keeper, show, started, executor.workers, fail_fast)
+            driver = _Driver(plan, keeper, executor, show, started, fail_fast)
             driver.write_layout()
             if plan.batches or plan.missing_limits:
-                driver.work_through(executor)
+                driver.work_through()
             consolidate(keeper, driver.layout())
     return driver.summary()
 
@@ -163,8 +163,7 @@ def wanted_replicas(spec: SweepSpec, store: Store, case: Case) -> int:
     count = next(n for n in itertools.count() if (case.key, n) not in index)
     if count < least:
         return least
-    replicas, arrays = store.read(spec.REPLICA_KIND, case.key)
-    values = arrays[target.quantity][np.argsort(replicas)][:count]
+    values = store.read(spec.REPLICA_KIND, case.key)[1][target.quantity][:count]
     dims = GROUPS[spec.REPLICA_KIND][target.quantity].dims
     if "batch" in dims:  # a mean over the run is what is wanted
         values = _mean(np.moveaxis(values, 1 + dims.index("batch"), -1))
@@ -190,28 +189,29 @@ class _Driver:
         self,
         plan: Plan,
         store: Store,
+        engine: Engine,
         progress: Callable[[Progress], None],
         started: float,
-        workers: int,
         fail_fast: bool,
     ) -> None:
         self.plan = plan
         self.store = store
         self.scheduler = Scheduler(plan, self._load_limit)
+        self._engine = engine  # whose workers may become more or fewer
         self._progress = progress
-        self._started = started
-        self._workers, self._fail_fast = workers, fail_fast
+        self._started, self._fail_fast = started, fail_fast
         self._refreshed, self._refresh_seconds = time.perf_counter(), 0.0
         self._replicas, self._replicas_total, self._limits = 0, plan.missing_replicas, 0
         self._cost, self._cost_total, self._busy = 0.0, plan.seconds, 0.0
-        self._failures: list[CellFailure] = []
+        self._failures: dict[str, CellFailure] = {}
+        self._old_failures = set(store.failures())  # of earlier runs, by key
         self._wanted = {case.key: wanted_replicas(plan.spec, store, case) for case in plan.cells}
 
-    def work_through(self, executor: Engine) -> None:
+    def work_through(self) -> None:
         """Store every outcome; on an interrupt, what is stored is still put into results.nc."""
         self._report(STARTING)
-        executor.prepare("sweep.work:warm_up", self.plan.spec)
-        outcomes: Any = executor.run(self.scheduler)
+        self._engine.prepare("sweep.work:warm_up", self.plan.spec)
+        outcomes: Any = self._engine.run(self.scheduler)
         try:
             for outcome in outcomes:
                 self._keep(outcome)
@@ -229,8 +229,8 @@ class _Driver:
     def layout(self) -> Layout:
         """Return the cube as far as it is known: precision may ask for more replicas yet."""
         least = int(self.plan.spec.run.replicas)
-        more = {key: count for key, count in self._wanted.items() if count != least}
-        return make_layout(self.plan, more, older_keys(self.plan.spec, self.store.numbers))
+        own = {key: count for key, count in self._wanted.items() if count != least}
+        return make_layout(self.plan, own, older_keys(self.plan.spec, self.store.numbers))
 
     def write_layout(self) -> None:
         """Keep the layout in the store, for those who look at it."""
@@ -250,7 +250,7 @@ class _Driver:
             cells_done=sum(positions.values()),
             replicas_computed=self._replicas,
             limits_solved=self._limits,
-            failures=tuple(self._failures),
+            failures=tuple(self._failures.values()),
             seconds=time.perf_counter() - self._started,
             notes=left_out(stored, self._wanted),
         )
@@ -264,11 +264,10 @@ class _Driver:
                 replicas = [number for _, numbers in work.items for number in numbers]
                 self.store.write_shard(spec.REPLICA_KIND, keys, replicas, outcome.arrays, attributes)
                 self._replicas += work.replicas
-                for case, _ in work.items:
-                    self.store.clear_failure(case.key)
             else:
                 self.store.write_shard(spec.LIMIT_KIND, [work.key], None, outcome.arrays, attributes)
                 self._limits += 1
+            self._forgive(work)
             self._cost += outcome.task.cost
             self._busy += outcome.seconds
         for failure in self.scheduler.settle(outcome):
@@ -279,20 +278,35 @@ class _Driver:
                 failure.attempts,
                 quarantined=failure.quarantined,
             )
-            self._failures.append(failure)
+            self._failures[failure.case.key] = failure
+            self._old_failures.discard(failure.case.key)
         if outcome.arrays is not None and isinstance(work, Batch) and spec.target is not None:
             self._ask_for_more(work)
+
+    def _forgive(self, work: Batch | Solvable) -> None:
+        """Forget earlier failures of the cells of which something is stored now."""
+        if not self._old_failures:
+            return
+        if isinstance(work, Batch):
+            keys = {case.key for case, _ in work.items}
+        else:
+            keys = {case.key for case in self.plan.cells if case.limit_key == work.key}
+        for key in keys & self._old_failures:
+            self.store.clear_failure(key)
+        self._old_failures -= keys
 
     def _ask_for_more(self, batch: Batch) -> None:
         """Add the replicas that a precision still asks of the cases of a stored batch."""
         items = []
         for case, _ in batch.items:
             before = self._wanted[case.key]
+            if self.store.index(self.plan.spec.REPLICA_KIND).count(case.key, below=before) < before:
+                continue  # more are asked for by those that are wanted already, all of them
             after = wanted_replicas(self.plan.spec, self.store, case)
             if after > before:
                 self._wanted[case.key] = after
                 items.append((case, tuple(range(before, after))))
-        for more in make_batches(items, self._workers):
+        for more in make_batches(items, self._engine.workers):
             self.scheduler.add(more)
             self._replicas_total += more.replicas
             self._cost_total += more.seconds
@@ -323,7 +337,7 @@ class _Driver:
                 cost_done=self._cost,
                 cost_total=self._cost_total,
                 busy=self._busy,
-                workers=self._workers,
+                workers=self._engine.workers,
                 failed=len(self._failures),
                 elapsed=time.perf_counter() - self._started,
                 last=last,
@@ -357,10 +371,9 @@ def _keys(spec: SweepSpec) -> list[str]:
 
 
 def _open(path: Path, spec: SweepSpec, text: str, mixing: bool) -> Store:
-    if path.exists() and not path.is_dir():
-        raise MismatchError(f"--store must be a directory, got the file {path}: give another --store")
     if not (path / FRAME_FILE).exists():
         try:
+            Store.check_place(path)
             return Store.create(path, spec.frame(), text)
         except StoreError:
             if not (path / FRAME_FILE).exists():  # else another first run has made it meanwhile

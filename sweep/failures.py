@@ -1,4 +1,4 @@
-"""The record of what could not be computed: a file for each cell or limit, with its error and attempts."""
+"""The record of what could not be computed: a file for each cell, with its error and attempts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 from sweep.disk import write_file
 from sweep.shard import check_key
 
-FAILED, QUARANTINED = "failed", "quarantined"
-
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a cell or limit could not be computed, and how often it was tried.
+    """Why a cell could not be computed, and how often it was tried.
 
     `quarantined` tells that it ended the worker each time, so that trying again costs more than itself.
     """
@@ -25,11 +23,6 @@ class Failure:
     details: str
     attempts: int
     quarantined: bool = False
-
-    @property
-    def status(self) -> str:
-        """What `/cells` calls it."""
-        return QUARANTINED if self.quarantined else FAILED
 
 
 class Failures:

@@ -11,6 +11,8 @@ from pathlib import Path
 _VARIABLE = "NUMBA_CACHE_DIR"
 _PREFIX = "kernels-"
 _PACKAGE = Path(__file__).parent
+#: Sources outside the folders of kernels that kernels are made from.
+_BESIDE = ("routing.py",)
 
 
 def provide_kernel_cache() -> None:
@@ -39,20 +41,25 @@ def use_node_cache() -> None:
 
 
 def _name(base: str) -> None:
-    folder = os.environ[_VARIABLE] = os.path.join(base, f"{_PREFIX}{_state()}")
+    folder = os.environ[_VARIABLE] = os.path.join(base, f"{_PREFIX}{state_of_sources()}")
     if "numba" in sys.modules:  # it has read the variable by now
         sys.modules["numba"].config.CACHE_DIR = folder
 
 
-def _state() -> str:
+def state_of_sources() -> str:
     """Return a digest of the sources that kernels are made from: names, sizes and times of change."""
-    files = {source.parent for source in _PACKAGE.glob("*/*kernels.py")}
     stamps = [
         (str(source.relative_to(_PACKAGE)), source.stat().st_size, source.stat().st_mtime_ns)
-        for folder in sorted(files)
-        for source in sorted(folder.glob("*.py"))
+        for source in sources_of_kernels()
     ]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
+
+
+def sources_of_kernels() -> list[Path]:
+    """Return every source that a kernel may be made from: those in folders of kernels, and a few others."""
+    folders = {source.parent for source in _PACKAGE.glob("*/*kernels.py")}
+    within = [source for folder in sorted(folders) for source in sorted(folder.glob("*.py"))]
+    return [*within, *(_PACKAGE / name for name in _BESIDE)]
 
 
 def _user_cache() -> str:

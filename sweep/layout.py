@@ -19,6 +19,8 @@ from sweep.schema import COORDINATES, SCALED_TIME, Variable, stored_variables
 Position = tuple[int, ...]
 Array = NDArray[Any]
 
+#: What `own` is called in files.
+_OWN = "more"
 #: Coordinates that are whole numbers; the others are float64, G is text.
 _WHOLE = ("N", "d", "replica", "level", "batch", "m", "ell", "server")
 
@@ -55,8 +57,9 @@ class Layout:
         Groups of cells and of limits.
     replicas
         Replicas of a cell.
-    more
-        How many a cell has where a precision asked for more, by its key.
+    own
+        How many a cell has where that is another number, by its key: a case may have fewer or more, and a
+        precision may ask for more.
     omitted
         Variables of replicas that are not stored.
     attributes
@@ -76,7 +79,7 @@ class Layout:
     coordinates: Mapping[str, Sequence[Any]]
     groups: Sequence[Group]
     replicas: int
-    more: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, int] = field(default_factory=dict)
     omitted: Sequence[str] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -108,14 +111,15 @@ class Layout:
 
     def wanted(self, key: str) -> int:
         """Return how many replicas a cell is to have."""
-        return self.more.get(key, self.replicas)
+        return self.own.get(key, self.replicas)
 
     def coordinate(self, dim: str) -> Array:
         """Return the values of one axis."""
         if dim == "G":
             return np.array(self.axes["G"], dtype=object)
         if dim == "replica":
-            values: Any = range(max([self.replicas, *self.more.values()]))
+            wanted = (self.wanted(key) for cells in self.cells.values() for _, key in cells)
+            values: Any = range(max(wanted, default=self.replicas))
         else:
             values = self.axes[dim] if dim in self.axes else self.coordinates[dim]
         return np.asarray(values, dtype=np.int64 if dim in _WHOLE else np.float64)
@@ -127,6 +131,7 @@ class Layout:
     def to_json(self) -> str:
         """Return the layout as text; a store keeps it, so that looking at one needs no law's file."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values[_OWN] = values.pop("own")
         values["coordinates"] = {dim: list(given) for dim, given in self.coordinates.items()}
         values["groups"] = [
             {**asdict(group), "keys": [[*position, key] for position, key in group.keys.items()]}
@@ -143,6 +148,7 @@ class Layout:
                 {**group, "keys": {tuple(row[:-1]): row[-1] for row in group["keys"]}}
                 for group in values["groups"]
             ]
+            values["own"] = values.pop(_OWN, {})
             layout = _CHECKED.validate_python(values)
             keys = {key for cells in layout.cells.values() for _, key in cells}
             if "title" not in layout.attributes or not keys <= layout.texts.keys():
@@ -165,9 +171,9 @@ _CHECKED = TypeAdapter(Layout)
 
 
 def make_layout(
-    plan: Plan, more: Mapping[str, int] | None = None, aliases: Mapping[str, str] | None = None
+    plan: Plan, own: Mapping[str, int] | None = None, aliases: Mapping[str, str] | None = None
 ) -> Layout:
-    """Return the cube that a finished store of `plan` fills; `more` has the cells with more replicas."""
+    """Return the cube that a finished store of `plan` fills; `own` has the cells with another `replicas`."""
     spec = plan.spec
     axes: dict[str, Sequence[Any]] = {}
     for i, name in enumerate(spec.AXES):
@@ -189,7 +195,7 @@ def make_layout(
         coordinates=spec.coordinates(),
         groups=groups,
         replicas=int(spec.run.replicas),
-        more=more or {},
+        own=own or {},
         omitted=spec.omitted(),
         attributes={"title": spec.name, "study": spec.study},
         texts={case.key: case.text for case in plan.cells},

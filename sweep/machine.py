@@ -79,9 +79,8 @@ def limit_memory(size: int) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = (
-            max(size, LEAST_MEMORY) if hard == resource.RLIM_INFINITY else min(max(size, LEAST_MEMORY), hard)
-        )
+        limit = max(size, LEAST_MEMORY)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from sweep.arguments import check_count
 
 #: A stage adds at least this share of the replicas there are, so that a cell is decided in few stages.
 _LEAST_GROWTH = 0.25
@@ -65,7 +68,11 @@ def replicas_needed(
     >>> replicas_needed([0.0, 2.0, 0.0, 2.0, 1.0, 1.0], target=0.5, replicas=4, max_replicas=64)
     6
     """
-    check_precision(target=target, replicas=replicas, max_replicas=max_replicas)
+    if not (math.isfinite(target) and target > 0.0):
+        raise ValueError(f"target_stderr must be a positive number, got {target}")
+    replicas, max_replicas = check_count("replicas", replicas), check_count("max_replicas", max_replicas)
+    for fault in replica_faults(replicas, max_replicas):
+        raise ValueError(fault)
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 0:
         raise ValueError(f"values must have one entry a replica, got the single number {array}")
@@ -114,25 +121,20 @@ def standard_error(values: ArrayLike) -> float:
     return math.sqrt(max(squares, 0.0) / (count - 1) / count)
 
 
-def check_precision(*, target: float, replicas: int, max_replicas: int) -> None:
-    """Check what is asked of the standard error (see `replicas_needed`).
+def replica_faults(replicas: int, max_replicas: int | None) -> Iterator[str]:
+    """Yield every fault of the replicas that a cell begins with and has at most, given a target.
 
-    Raises
-    ------
-    TypeError
-        A number of replicas that is not whole.
-    ValueError
-        A target that is not positive and finite, fewer than two replicas, or fewer at most than at least.
+    Examples
+    --------
+    >>> list(replica_faults(4, 3))
+    ['max_replicas must be at least replicas = 4, got 3']
     """
-    if not (math.isfinite(target) and target > 0.0):
-        raise ValueError(f"target_stderr must be a positive number, got {target}")
-    for name, value in (("replicas", replicas), ("max_replicas", max_replicas)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if max_replicas is None:
+        yield "max_replicas must be given with target_stderr, got none: the most replicas of a cell"
+    elif max_replicas < replicas:
+        yield f"max_replicas must be at least replicas = {replicas}, got {max_replicas}"
     if replicas < 2:
-        raise ValueError(f"replicas must be at least 2 with target_stderr, got {replicas}: one has no error")
-    if max_replicas < replicas:
-        raise ValueError(f"max_replicas must be at least replicas = {replicas}, got {max_replicas}")
+        yield f"replicas must be at least 2 with target_stderr, got {replicas}: one has no error"
 
 
 def _largest_error(values: np.ndarray, relative: bool) -> float:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+
+from sweep.progress import print_json
+from sweep.tables import SOME_FAILED, TROUBLE, err, out, print_status
 
 if TYPE_CHECKING:
+    from sweep.doctor import Finding
     from sweep.engines.dashboard import Dashboard
+    from sweep.engines.fetch import Window
     from sweep.engines.jobs import Job
 
-DONE, SOME_FAILED, TROUBLE = 0, 1, 3
-#: Failed cells that are named one by one.
-_NAMED = 20
 #: Seconds between lines about a fetch.
 _PAUSE = 2.0
-
-out = Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
 
 Address = Annotated[
     str,
@@ -120,7 +119,7 @@ def fetch(
         raise typer.Exit(SOME_FAILED)
 
 
-def show_status(store: str, address: str) -> None:
+def show_status(store: str, address: str, *, as_json: bool = False) -> None:
     """Print how far a store on a head is; the body of `sweep status STORE --address`.
 
     Parameters
@@ -129,6 +128,9 @@ def show_status(store: str, address: str) -> None:
         Its path there, the name of a job, or a directory here that was fetched from there.
     address
         Dashboard of the head.
+    as_json
+        Whether to print one line of JSON: what `sweep status STORE --json` has, null before there is a store,
+        and `time`, `trouble`, `job` and `fetched`.
 
     Raises
     ------
@@ -142,7 +144,7 @@ def show_status(store: str, address: str) -> None:
     try:
         with _connect(address, warn=False) as dashboard:
             window = look(dashboard, known.store if known else _path(store))
-            told = _describe(dashboard, window.job)
+            why = _cause(dashboard, window.job)
     except UnreachableError as error:
         if known is None:
             raise
@@ -150,41 +152,56 @@ def show_status(store: str, address: str) -> None:
             f"{error} Last fetched at {known.time} from {known.store} on {known.address}: "
             f"`sweep status {shlex.quote(store)}` tells of that"
         ) from error
-    state = window.status
-    if state is None:
-        out.print(window.trouble or f"{window.store}: nothing is stored yet", soft_wrap=True)
+    fetched, job, state = None if known is None else known.time, window.job, window.status
+    ended_badly = job is not None and job.status == "FAILED"
+    if as_json:
+        _print_window(window, why, fetched)
     else:
-        out.print(
-            f"{state.name}: {state.done} of {state.cells} cells done, "
-            f"{state.replicas} of {state.wanted} replicas, as of {window.time}",
-            soft_wrap=True,
-        )
-        for line in state.notes:
-            out.print(line, soft_wrap=True)
-    out.print(told, soft_wrap=True)
-    if known is not None:
-        out.print(f"last fetched as of {known.time}", soft_wrap=True)
-    failed = state.failed if state is not None else ()
-    for text, error_text in failed[:_NAMED]:
-        out.print(f"failed  {text}\n        {error_text}", soft_wrap=True)
-    if failed:
+        look_again = f"sweep status {shlex.quote(store)} --address {dashboard.address}"
+        if state is None:
+            out.print(window.trouble or f"{window.store}: nothing is stored yet", soft_wrap=True)
+        else:
+            print_status(state, look_again, window.time)
+        out.print(_describe(job, why), soft_wrap=True)
+        if fetched is not None:
+            out.print(f"last fetched as of {fetched}", soft_wrap=True)
+        if job is not None and ended_badly:
+            out.print(f"see `sweep logs {job.id} --address {dashboard.address}`", soft_wrap=True)
+    if state is not None and state.failed:
         raise typer.Exit(SOME_FAILED)
-    if window.job is not None and window.job.status == "FAILED":
-        out.print(f"see `sweep logs {window.job.id} --address {dashboard.address}`", soft_wrap=True)
-    elif not window.trouble:
-        return
-    raise typer.Exit(TROUBLE)
+    if ended_badly or window.trouble:
+        raise typer.Exit(TROUBLE)
+
+
+def _print_window(window: Window, why: str, fetched: str | None) -> None:
+    """Print a head's store as JSON."""
+    from sweep.status import Status
+
+    names = [field.name for field in dataclasses.fields(Status)]
+    facts = dict.fromkeys(names) if window.status is None else dataclasses.asdict(window.status)
+    job = None if window.job is None else dataclasses.asdict(window.job)
+    if job is not None and why:
+        job["message"] = why
+    print_json(**facts, time=window.time, trouble=window.trouble, job=job, fetched=fetched)
 
 
 def show_cluster(address: str) -> None:
     """Print what a cluster has and lacks; the body of `sweep doctor --address`."""
     from sweep.engines.checkup import check_cluster
 
-    faults = 0
     with _connect(address, warn=False) as dashboard:
-        for kind, line in check_cluster(dashboard):
-            faults += kind == "fault"
-            out.print(f"{kind:8}{line}", soft_wrap=True)
+        show_findings(check_cluster(dashboard))
+
+
+def show_findings(findings: Iterable[Finding]) -> None:
+    """Print what a doctor finds, as it comes; exit code 3 if any is a fault."""
+    from sweep.doctor import FAULT
+
+    faults = 0
+    for finding in findings:
+        faults += finding.level == FAULT
+        cure = f"\n{'':8}cure: {finding.cure}" if finding.cure else ""
+        out.print(f"{finding.level:8}{finding.name}: {finding.text}{cure}", soft_wrap=True)
     if faults:
         raise typer.Exit(TROUBLE)
 
@@ -221,20 +238,24 @@ def _path(name: str) -> str:
     return str(PurePosixPath(name))
 
 
-def _describe(dashboard: Dashboard, job: Job | None) -> str:
+def _cause(dashboard: Dashboard, job: Job | None) -> str:
+    """Return why a job has failed, if so: in its own words if it has told them, for Ray's quote its log."""
     from sweep.engines.jobs import told_facts
 
+    if job is None or job.status != "FAILED":
+        return ""
+    facts = told_facts(dashboard, job.id)
+    return str(facts.get("failed") or "; ".join(facts.get("faults", ())) or job.message)
+
+
+def _describe(job: Job | None, why: str) -> str:
     if job is None:
         return "no job: the cluster was started anew since, or the store was made otherwise"
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(job.began))
     ended = (
         "" if job.ended is None else f", ended {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(job.ended))}"
     )
-    told = ""
-    if job.status == "FAILED":  # in its own words if it has told them: the message quotes its log
-        facts = told_facts(dashboard, job.id)
-        told = f": {facts.get('failed') or '; '.join(facts.get('faults', ())) or job.message}"
-    return f"job {job.id} is {job.status}, began {began}{ended}{told}"
+    return f"job {job.id} is {job.status}, began {began}{ended}{why and f': {why}'}"
 
 
 def _reporter() -> Callable[[int, int], None]:

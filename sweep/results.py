@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sweep.arguments import check_path
 from sweep.errors import MismatchError, StoreError
-from sweep.store import Store
+from sweep.store import FRAME_FILE, Store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,12 +27,14 @@ def load(store: str | os.PathLike[str] | Store) -> xr.DataTree:
     Parameters
     ----------
     store
-        A store directory, or a file made by `sweep export`.
+        A store directory, a `Store`, or a file made by `sweep export`.
 
     Returns
     -------
     xarray.DataTree
-        Groups `network`, `fluid` and `cells`, each with its own coordinates.
+        Groups of replicas (`network`; of long runs `equilibrium` and, where starts are compared,
+        `equilibrium_from_empty`), of limits, if any (`fluid`, `invariant` or `diffusion`), and `cells`; each
+        with its own coordinates.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def _results_path(store: str | os.PathLike[str] | Store) -> Path:
 
 
 def _no_results(path: Path, store: str | os.PathLike[str] | Store) -> MismatchError:
-    if path.parent.is_dir() and (path.parent / "store.json").exists():
+    if path.parent.is_dir() and (path.parent / FRAME_FILE).exists():
         return MismatchError(
             f"{path.parent} holds no results yet: wait for the run to store its first, or run it"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sweep.plan import Batch, Plan
 from sweep.studies.base import Case, Solvable
@@ -12,6 +13,8 @@ from sweep.task import Arrays, Outcome, Task
 
 #: Deaths of the worker that executes a single cell after which the cell has failed.
 MAX_DEATHS = 3
+#: Limits that are kept in memory for the workers that will ask for them.
+_KEPT = 32
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,7 @@ class Scheduler:
 
     def __init__(self, plan: Plan, load_limit: Callable[[str], Arrays]) -> None:
         self._plan = plan
-        self._load_limit = load_limit
-        self._shared: dict[str, Arrays] = {}
+        self._load_limit = lru_cache(maxsize=_KEPT)(load_limit)
         self._ready: list[tuple[bool, int, float, str, Task]] = []
         self._work: dict[str, Batch | Solvable] = {}
         self._deaths: dict[str, int] = {}
@@ -52,9 +54,7 @@ class Scheduler:
 
     def shared(self, name: str) -> Arrays:
         """Return the stored arrays of a limit, by its key."""
-        if name not in self._shared:
-            self._shared[name] = self._load_limit(name)
-        return self._shared[name]
+        return self._load_limit(name)
 
     def batch(self, task: Task) -> Batch | Solvable:
         """Return what a task computes."""
@@ -91,6 +91,8 @@ class Scheduler:
             waiting, self._waiting = self._waiting, []
             pieces = [piece for batch in waiting for piece in batch.split()]
             cases = [piece.items[0][0] for piece in pieces if work.key in piece.limits]
+            if not cases:  # all of its replicas were stored already
+                cases = [case for case in self._plan.cells if case.limit_key == work.key]
             for piece in pieces:
                 if work.key not in piece.limits:
                     self._release(piece)

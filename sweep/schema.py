@@ -159,7 +159,7 @@ INVARIANT: Mapping[str, Variable] = {
 CELLS: Mapping[str, Variable] = {
     "status": Variable((), "1", "pending, done, failed or quarantined", "str"),
     "replicas": Variable((), "1", "replicas stored", "i4"),
-    "attempts": Variable((), "1", "failed attempts so far", "i4"),
+    "attempts": Variable((), "1", "tries of the cell, or of its limit, in the run that last failed", "i4"),
     "error": Variable((), "1", "last error, empty if there was none", "str"),
     "numbers": Variable((), "1", "versions of the random numbers of its replicas", "str"),
 }

@@ -30,8 +30,8 @@ class Status:
     writer: str | None = None
 
 
-def store_status(path: str | Path) -> Status:
-    """Return how far the sweep of a store is.
+def laid_out(path: str | Path) -> tuple[Store, Layout]:
+    """Open a store to look at, whatever the versions of its numbers; return it and the layout of its cube.
 
     Raises
     ------
@@ -41,6 +41,18 @@ def store_status(path: str | Path) -> Status:
     store = Store.open(path, mixing=True)  # nothing is added to it
     layout = Layout.from_json(store.layout_text, store.path)
     store.adopt(layout.aliases)
+    return store, layout
+
+
+def store_status(path: str | Path) -> Status:
+    """Return how far the sweep of a store is.
+
+    Raises
+    ------
+    StoreError
+        `path` is not a store, or has no layout, or one that is damaged.
+    """
+    store, layout = laid_out(path)
     kinds = {group.kind for group in layout.groups if group.replicated}
     places = {kind: store.index(kind) for kind in kinds}
     failures = store.failures()
@@ -102,15 +114,15 @@ def export(store: str | Path, file: str | Path) -> Path:
     Raises
     ------
     StoreError
-        `store` is not a store, or `file` cannot be written.
+        `store` is not a store or was not run yet, or `file` cannot be written.
     ValueError
-        `file` lies in the store, or in no directory.
+        `file` lies in the store or below it, or in no directory.
     """
-    keeper, target = Store.open(store, mixing=True), Path(file)
-    if target.resolve().parent == keeper.path.resolve():
+    keeper, layout = laid_out(store)
+    target = Path(file)
+    folder = target.parent.resolve()
+    if keeper.path.resolve() in (folder, *folder.parents):
         raise ValueError(f"FILE must not lie in the store itself, got {target}: give another place")
     if not target.parent.is_dir():
         raise ValueError(f"FILE must lie in an existing directory, got {target}: make {target.parent}")
-    layout = Layout.from_json(keeper.layout_text, keeper.path)
-    keeper.adopt(layout.aliases)
     return consolidate(keeper, layout, target)

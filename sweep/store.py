@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.catalogue import Catalogue, Entry, Index, Place, entry_of
+from sweep.catalogue import Catalogue, Entry, Index, entry_of
 from sweep.disk import TEMPORARY, write_file, writing
 from sweep.errors import MismatchError, StoreError
 from sweep.failures import Failure, Failures
@@ -38,7 +38,7 @@ CHECKED_FILE = "checked.json"
 #: Replica number of items that have none, such as limits.
 NO_REPLICA = -1
 
-__all__ = ["FRAME_FILE", "NO_REPLICA", "Failure", "Index", "Place", "Store"]
+__all__ = ["FRAME_FILE", "NO_REPLICA", "Failure", "Index", "Store"]
 
 
 class Store:
@@ -103,18 +103,30 @@ class Store:
             The directory holds other files or is a store already, or cannot be written.
         """
         store = cls(path, json.loads(json.dumps(frame)))
-        file = store.path / FRAME_FILE
-        if file.exists():
+        if (store.path / FRAME_FILE).exists():
             raise StoreError(f"{store.path} is a sweep store already: open it, or give a new --store")
         with writing(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
-            # Another first run may be making the same store at this moment.
-            own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, CHECKED_FILE, "shards", "failures"}
-            if any(entry.name not in own and entry.name[0] != "." for entry in store.path.iterdir()):
-                raise StoreError(f"{store.path} holds other files: give a new or empty directory as --store")
+            cls.check_place(store.path)
         write_frame(store.path, store.frame, store.numbers)
         store.write_spec(spec_text)
         return store
+
+    @staticmethod
+    def check_place(path: Path) -> None:
+        """Check that a store can be made in a directory, which need not exist.
+
+        Raises
+        ------
+        StoreError
+            It is a file (a `MismatchError`), or holds other files.
+        """
+        if path.exists() and not path.is_dir():
+            raise MismatchError(f"--store must be a directory, got the file {path}: give another --store")
+        # Another first run may be making the same store at this moment.
+        own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, CHECKED_FILE, "shards", "failures"}
+        if path.exists() and any(name not in own and name[0] != "." for name in os.listdir(path)):
+            raise StoreError(f"{path} holds other files: give a new or empty directory as --store")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, mixing: bool = False) -> Store:
@@ -244,7 +256,8 @@ class Store:
         Parameters
         ----------
         kind
-            "network" or "fluid", a group of `sweep.schema.GROUPS`.
+            A group of `sweep.schema.GROUPS` but "cells": "network", "equilibrium" or "scaled" for replicas,
+            "fluid", "invariant" or "diffusion" for limits.
         keys
             Key of each item's cell or limit, 32 hexadecimal digits.
         replicas
@@ -351,17 +364,14 @@ class Store:
                 f"shard {path} cannot be read ({error}): run the sweep again to redo it"
             ) from error
 
-    def set_damaged_aside(self) -> list[tuple[Path, str]]:
-        """Move damaged shards to `damaged/`, so that they are redone; return where they went, and why."""
-        moved = []
-        for path, reason in self.damaged:
+    def set_damaged_aside(self) -> None:
+        """Move damaged shards to `damaged/`, so that they are redone."""
+        for path, _ in self.damaged:
             target = self.path / "damaged" / path.name
             with writing(target):
                 target.parent.mkdir(exist_ok=True)
                 os.replace(path, target)
-            moved.append((target, reason))
         self._indices.clear()
-        return moved
 
     def record_failure(
         self, key: str, error: str, details: str, attempts: int, *, quarantined: bool = False

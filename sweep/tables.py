@@ -1,7 +1,8 @@
-"""What the command prints of plans and finished runs."""
+"""What the command prints of plans, stores and finished runs, and its exit codes."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ from sweep.progress import duration, print_json
 if TYPE_CHECKING:
     from sweep.driver import Summary
     from sweep.plan import Plan
+    from sweep.status import Status
+    from sweep.store import Store
     from sweep.studies.base import SweepSpec
 
+DONE, SOME_FAILED, BAD_INPUT, TROUBLE = 0, 1, 2, 3
 #: Failed cells that are named one by one.
-NAMED = 20
+_NAMED = 20
 #: Compiled kernels are loaded in the driver, then in each worker.
 _STARTUP_SECONDS = 6.0
 
@@ -51,17 +55,21 @@ def _same_number(value: Any, text: str) -> bool:
 
 
 def show_plan(
-    spec: Path, store: Path | None, workers: int | None, only: list[str] | None, as_json: bool
+    spec: Path,
+    store: Path | None,
+    workers: int | None,
+    only: list[str] | None,
+    mix_numbers: bool,
+    as_json: bool,
 ) -> None:
-    """Print what a run of a spec would do beyond what a store holds."""
+    """Print what a run of a spec would do beyond what a store holds; refuse a store that it would refuse."""
     from sweep.driver import older_keys, plan_for
     from sweep.machine import cpus
     from sweep.selection import selection
     from sweep.spec import read_spec
-    from sweep.store import Store
 
     checked = read_spec(spec)
-    keeper = Store.open(store, mixing=True) if store is not None and store.exists() else None
+    keeper = None if store is None else _existing(store, mix_numbers)
     if keeper is not None:
         checked = checked.settled(keeper.frame)
         keeper.check_frame(checked.frame())
@@ -82,6 +90,16 @@ def show_plan(
         )
     else:
         out.print(_plan_table(made, count))
+
+
+def _existing(store: Path, mix_numbers: bool) -> Store | None:
+    """Open a store as a run does; None where a run would make it."""
+    from sweep.store import FRAME_FILE, Store
+
+    if (store / FRAME_FILE).exists():
+        return Store.open(store, mixing=mix_numbers)
+    Store.check_place(store)
+    return None
 
 
 def _plan_table(plan: Plan, workers: int) -> Table:
@@ -106,8 +124,22 @@ def _plan_table(plan: Plan, workers: int) -> Table:
     return table
 
 
+def print_status(state: Status, look: str, time: str = "") -> None:
+    """Print how much of a store is done, as of `time` if that is not now; `look` is the command that asks."""
+    counts = f"{state.done} of {state.cells} cells done, {state.replicas} of {state.wanted} replicas"
+    out.print(f"{state.name}: {counts}{time and f', as of {time}'}", soft_wrap=True)
+    for note in state.notes:
+        out.print(note, soft_wrap=True)
+    for text, error in state.failed[:_NAMED]:
+        out.print(f"failed  {text}\n        {error}", soft_wrap=True)
+    if len(state.failed) > _NAMED:
+        out.print(f"… and {len(state.failed) - _NAMED} more: see `{look} --json`", soft_wrap=True)
+
+
 def print_summary(summary: Summary, as_json: bool) -> None:
     """Print what a run has done, and name the cells that failed."""
+    from sweep.store import RESULTS_FILE
+
     if as_json:
         print_json(
             event="end",
@@ -116,7 +148,7 @@ def print_summary(summary: Summary, as_json: bool) -> None:
             replicas=summary.replicas_computed,
             limits=summary.limits_solved,
             seconds=summary.seconds,
-            results=str(summary.store / "results.nc"),
+            results=str(summary.store / RESULTS_FILE),
             notes=summary.notes,
             failed=[{"cell": failure.case.text, "error": failure.error} for failure in summary.failures],
         )
@@ -126,13 +158,14 @@ def print_summary(summary: Summary, as_json: bool) -> None:
         f"and {summary.limits_solved} limits in {duration(summary.seconds)}",
         soft_wrap=True,
     )
-    out.print(f"results: {summary.store / 'results.nc'}", soft_wrap=True)
+    out.print(f"results: {summary.store / RESULTS_FILE}", soft_wrap=True)
     for note in summary.notes:
         out.print(note, soft_wrap=True)
-    for failure in summary.failures[:NAMED]:
+    for failure in summary.failures[:_NAMED]:
         err.print(f"failed  {failure.case.text}\n        {failure.error}", style="red", soft_wrap=True)
-    if len(summary.failures) > NAMED:
-        err.print(f"… and {len(summary.failures) - NAMED} more: sweep status {summary.store}", soft_wrap=True)
+    if len(summary.failures) > _NAMED:
+        more = f"… and {len(summary.failures) - _NAMED} more: sweep status {shlex.quote(str(summary.store))}"
+        err.print(more, soft_wrap=True)
 
 
 def size_text(count: float) -> str:

@@ -5,8 +5,10 @@ A limit's arrays have a leading item axis of length 1; those of replicas have on
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +17,15 @@ from numpy.typing import NDArray
 from sweep.task import Arrays, resolve
 
 if TYPE_CHECKING:
-    from sweep.cell import Limit
+    from sweep.cell import Cell, Limit
     from sweep.fluid.state import InvariantState
     from sweep.studies.base import Case, SweepSpec
 
 Row = dict[str, Any]
+#: Last time and tolerance of what is computed for its kernels alone.
+_SHORT, _COARSE = 0.5, 1e-2
+#: Stored times there, without and with snapshots: enough for the limit's path to go on in blocks.
+_STEPS, _STEPS_BETWEEN = 256, 64
 
 
 def solve_limit(payload: Mapping[str, Any], shared: Mapping[str, Arrays]) -> dict[str, NDArray[Any]]:  # noqa: ARG001
@@ -204,45 +210,44 @@ def _rows(payload: Mapping[str, Any], row: Callable[[Any, int], Row]) -> dict[st
 
 
 def warm_up(spec: SweepSpec) -> None:
-    """Compile a spec's kernels into their cache, so that workers that start together do not race for it."""
-    from sweep.spec import parse_spec
+    """Compile the kernels of a spec into their cache, so that workers that start together do not race for it.
 
-    tables = {"name": "warm-up", "study": spec.study, "seed": 0, **_SMALL[spec.study]}
-    choices = {name: getattr(spec.run, name) for name in ("routing", "method") if hasattr(spec.run, name)}
-    if choices and any(case.cell.method == "lumped" for case in spec.cells()):
-        tables["run"] = {**tables["run"], "method": "lumped"}
-        tables["run"].pop("snapshots", None)
-    elif choices.get("routing", "sampled") != "sampled":
-        tables["run"] = {**tables["run"], "routing": choices["routing"]}
-        tables["run"].pop("tolerance", None)  # there is no limit
-        tables["grid"] = {**tables["grid"], "d": 1}
-    small = parse_spec(tables)
-    (case, *_), grids = small.cells(), small.grids()
-    shared = {}
-    if case.limit is not None:
-        limit = resolve(small.LIMIT_TASK)({"limit": case.limit, "grids": grids}, {})
-        shared = {case.limit.key: {name: values[0] for name, values in limit.items()}}
-    resolve(small.REPLICA_TASK)({"items": ((case, (0,)),), "seed": 0, "grids": grids}, shared)
+    Of each method and kind of service law the cheapest cell, with its limit, is computed on short grids. What
+    fails here is told by the task that it belongs to.
+    """
+    kinds = {_kind(case): case for case in sorted(spec.cells(), key=lambda case: -case.seconds)}
+    grids = _short(spec)
+    for case in kinds.values():
+        with contextlib.suppress(Exception):
+            shared = {}
+            if case.limit is not None:
+                limit = resolve(spec.LIMIT_TASK)({"limit": case.limit, "grids": grids}, {})
+                shared = {case.limit_key: {name: values[0] for name, values in limit.items()}}
+            items = ((replace(case, cell=_small(case.cell)), (0,)),)
+            resolve(spec.REPLICA_TASK)({"items": items, "seed": 0, "grids": grids}, shared)
 
 
-_SMALL: Mapping[str, Mapping[str, Any]] = {
-    "transient": {
-        "grid": {"N": 2, "d": 2, "lam": 0.5, "G": "exponential"},
-        "run": {
-            "horizon": 0.5,
-            "times": 2,
-            "replicas": 1,
-            "levels": 1,
-            "snapshots": [0.5],
-            "tolerance": 1e-2,
-        },
-    },
-    "equilibrium": {
-        "grid": {"N": 2, "d": 2, "lam": 0.5, "G": "exponential"},
-        "run": {"horizon": 0.5, "warmup": 0.0, "batches": 1, "replicas": 1, "levels": 1},
-    },
-    "heavy-traffic": {
-        "grid": {"N": 4, "m": 4, "b1": -1.0, "b0": 1.0, "ell": 2, "G": "exponential"},
-        "run": {"horizon": 0.5, "times": 2, "replicas": 1, "levels": 1, "tolerance": 1e-2},
-    },
-}
+def _kind(case: Case) -> tuple[Any, ...]:
+    """Return what decides on the kernels of a case, within a spec."""
+    law = case.cell.G
+    return case.group, case.cell.method, type(law), law.origin_exponent < 1.0
+
+
+def _short(spec: SweepSpec) -> dict[str, Any]:
+    """Return a spec's grids with a short time, one level, and one snapshot if there are any."""
+    grids, end = spec.grids(), min(_SHORT, spec.run.horizon)
+    if "snapshots" in grids:
+        steps = _STEPS_BETWEEN if grids["snapshots"].size else _STEPS
+        grids["times"] = end * np.arange(steps + 1) / steps
+        grids["snapshots"] = grids["times"][-1:] if grids["snapshots"].size else grids["snapshots"]
+    else:
+        grids["times"] = grids["edges"] = np.array([0.0, end])
+    return {**grids, "levels": 1, "tolerance": _COARSE}
+
+
+def _small(cell: Cell) -> Cell:
+    """Return a cell of few servers, of which its start makes whole numbers."""
+    for digits in range(2, len(str(cell.N))):
+        with contextlib.suppress(ValueError):
+            return replace(cell, N=10**digits)
+    return cell

@@ -113,6 +113,9 @@ def test_a_state_is_a_value_with_a_key() -> None:
     keys = {Limit(d=2, lam=0.9, G="exponential", initial=state).key for state in (STATE, again, other)}
     assert len(keys) == 2
     assert str(STATE).startswith("ages(3 ages, 3 levels, ")
+    zeros, negative = (AgeProfile((zero, 1.0), ((zero, 0.5),), ((zero, (0.1,)),)) for zero in (0.0, -0.0))
+    assert zeros == negative
+    assert str(zeros) == str(negative)
 
 
 @pytest.mark.parametrize(

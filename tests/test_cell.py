@@ -1,13 +1,84 @@
 """Parameters are canonical, checked when made, and keyed by what defines the law alone."""
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sweep.cell import Cell, Limit, canonical
-from sweep.initial import parse_initial
+from sweep.arguments import canonical
+from sweep.arrivals import as_arrivals
+from sweep.cell import Cell, Limit
+from sweep.delayed import Delayed
+from sweep.initial import Invariant, Lengths, Scaled, as_initial, parse_initial
 from sweep.routing import chord_slope, phi
 from sweep.seeds import Purpose, digest, stream
+from tests.laws_table import laws
+from tests.test_arrivals import profiles
 
 BASE = {"N": 100, "d": 2, "lam": 0.3, "G": "exponential"}
+
+
+@st.composite
+def shares(draw, least=1):
+    """Lengths or places, increasing, each with a share; quotients, the first of which may be left out."""
+    weights = np.array(draw(st.lists(st.floats(1e-3, 1.0), min_size=2, max_size=5)))
+    left_out = draw(st.integers(least, 1))
+    return list(enumerate((weights / weights.sum()).tolist()[left_out:], start=1))
+
+
+def lengths():
+    return st.builds(Lengths, shares(least=0).map(tuple), st.sampled_from(["fresh", "equilibrium"]))
+
+
+def scaled():
+    """From every kind of law of X_0."""
+    x = st.floats(0.01, 50.0)
+    starts = st.one_of(
+        st.sampled_from(["empty", "stationary(b1=-0.30000000000000004, b0=0.1, ell=2, sigma2=1.1)"]),
+        x.map("point(x={!r})".format),
+        shares().map(lambda pairs: f"points({', '.join(f'{0.1 * x!r}: {share!r}' for x, share in pairs)})"),
+        x.map("law(lomax(beta=2.50), mean={!r})".format),
+    )
+    fixed = st.lists(x, max_size=3).map(tuple)
+    return st.builds(Scaled, start=starts, m=st.floats(1.0, 1e6), exchangeable=st.booleans(), fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("G", laws()),
+        ("arrivals", profiles()),
+        ("arrivals", st.builds(Delayed, laws(), st.none() | st.floats(0.0, 50.0))),
+        ("initial", st.just(Invariant()) | lengths()),
+        ("initial", scaled()),
+    ],
+    ids=["law", "profile", "delayed", "lengths", "scaled"],
+)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_what_is_built_in_python_is_what_its_text_says(name, values, data):
+    """Equal, of one text and of one key, hence with the same random streams."""
+    value = data.draw(values)
+    read = as_initial if name == "initial" else as_arrivals
+    again = read(str(value))
+    assert again == read(value)
+    assert str(again) == str(read(value))
+    direct, parsed = (Limit(**{"d": 2, "lam": 0.3, "G": "exponential", name: v}) for v in (value, str(value)))
+    assert direct == parsed
+    assert direct.key == parsed.key
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Lengths(((2, 0.1 + 0.2), (3, 0.7))), "lengths(2: 0.3, 3: 0.7)"),
+        (Lengths(((1, 1.0 + 2e-16),)), "lengths(1: 1.0)"),
+        (Scaled(start="points(1: 0.9)", m=0.1 + 0.2 + 1), "scaled(points(0.0: 0.1, 1.0: 0.9), m=1.3)"),
+    ],
+)
+def test_starts_built_in_python_have_numbers_of_12_digits(value, text):
+    assert str(value) == text
+    assert parse_initial(text) == value
 
 
 def test_the_key_does_not_depend_on_how_numbers_are_typed():

@@ -116,6 +116,9 @@ def test_lengths_with_ages_have_axes_for_every_queue(k: int) -> None:
 def test_levels_time_and_ages_can_be_chosen() -> None:
     data = urns(inverse, 50)
     assert measure_chaos(data, levels=[2, 3], time=2.0).level.values.tolist() == [2, 3]
+    # With a gap the sum over the levels is no covariance of lengths.
+    for levels in ([1], [1, 2], [2, 3], [1, 3]):
+        assert ("queue_covariance" in measure_chaos(data, levels=levels)) == (levels in ([1], [1, 2]))
     assert measure_chaos(data["network"].to_dataset()).attrs["source"] == "S at t = 2"
     chosen = measure_chaos(aged_tree(), ages=[2.0, math.inf], levels=[1])
     assert chosen.age_2.values.tolist() == [2.0, math.inf]
@@ -227,7 +230,18 @@ def test_picture_shows_every_row_with_its_rate() -> None:
     # The norm of the second row alone is drawn, and the covariances of both.
     drawn = [line for line in right.lines if len(line.get_xdata()) == len(SERVERS)]
     assert len(drawn) >= 2
+    with pytest.raises(ValueError, match="fits must have a row with replicas, got none"):
+        chaos_figure(measured, fits.assign(replicas=0 * fits.replicas))
     many = measure_chaos(xr.concat([both.assign_coords(lam=[0.1 * i]) for i in range(1, 5)], "lam"))
     fits = fit_chaos(many)
     with pytest.raises(ValueError, match="fits must have at most 7 rows to be drawn, got 8: select some"):
         chaos_figure(many, fits)
+
+
+def test_fitted_curves_run_through_the_fitted_sizes_alone() -> None:
+    from analysis.chaos_figures import chaos_figure
+
+    measured = measure_chaos(urns(inverse, 1000))
+    for axes in chaos_figure(measured, fit_chaos(measured, least_N=120)).axes[:2]:
+        (curve,) = [np.asarray(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 60]
+        assert (curve[0], curve[-1]) == pytest.approx((120, 960))

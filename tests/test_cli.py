@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from typer.testing import CliRunner
 from sweep.cli import app, main
 from sweep.engines import ENGINES
 from sweep.reference import EXAMPLES
+from sweep.status import Status
+from tests.newer_numbers import newer_numbers
 from tests.test_run import toml
 
 SMALL = {"N": [10], "d": [2], "replicas": 2, "G": ["exponential"]}
@@ -76,6 +79,29 @@ def test_plan_with_a_store_counts_only_what_it_lacks(finished):
     assert (known["seconds"], known["worker_bytes"]) == (0, 0)
 
 
+@pytest.mark.parametrize("words", [("plan",), ("run", "--dry-run")])
+def test_a_plan_takes_and_refuses_the_stores_that_a_run_does(finished, tmp_path, words):
+    folder, _ = finished
+    empty, full, file = (tmp_path / name for name in ("empty", "full", "file"))
+    empty.mkdir()
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    file.write_text("mine")
+
+    def told(store, *words):
+        ended = command(*words, folder / "spec.toml", "--store", store)
+        return ended.returncode, ended.stdout if ended.returncode == 0 else ended.stderr
+
+    assert "2 to compute, 0 stored" in told(empty, *words)[1]
+    with newer_numbers():
+        for store, code in ((full, 3), (file, 2), (folder / "store", 2)):
+            planned = told(store, *words)
+            assert planned == told(store, "run", "--engine", "serial")
+            assert planned[0] == code
+        assert "add --mix-numbers to have both" in planned[1]
+        assert "0 to compute, 2 stored" in told(folder / "store", *words, "--mix-numbers")[1]
+
+
 def test_a_bad_spec_ends_with_2_and_lists_every_fault(tmp_path):
     path = toml(tmp_path)
     text = path.read_text()
@@ -100,6 +126,17 @@ def test_status_counts_what_is_stored(finished):
     ended = command("status", folder / "store")
     assert ended.returncode == 0
     assert "small: 1 of 1 cells done, 2 of 2 replicas" in ended.stdout
+
+
+def test_status_names_some_of_many_failed_cells_and_tells_where_the_others_are(monkeypatch):
+    failed = tuple((f"N={number}", "no memory") for number in range(21))
+    state = Status(name="s", cells=21, done=0, replicas=0, wanted=21, failed=failed, notes=("a note",))
+    monkeypatch.setattr("sweep.status.store_status", lambda _: state)
+    ended = command("status", "my store")
+    assert ended.returncode == 1
+    assert ended.stdout.count("failed  N=") == 20
+    assert ended.stdout.startswith("s: 0 of 21 cells done, 0 of 21 replicas\na note\nfailed  N=0\n")
+    assert ended.stdout.endswith("\n… and 1 more: see `sweep status 'my store' --json`\n")
 
 
 def test_status_of_something_else_ends_with_2(tmp_path):
@@ -146,6 +183,9 @@ def test_export_refuses_the_store_and_a_missing_directory(finished, tmp_path):
     assert inside.returncode == 2
     assert "FILE must not lie in the store itself" in inside.stderr
     assert (folder / "store" / "spec.toml").read_text() == before
+    below = command("export", folder / "store", folder / "store" / "shards" / "mine.nc")
+    assert (below.returncode, "FILE must not lie in the store itself" in below.stderr) == (2, True)
+    assert not (folder / "store" / "shards" / "mine.nc").exists()
     missing = command("export", folder / "store", tmp_path / "gone" / "x.nc")
     assert missing.returncode == 2
     assert "FILE must lie in an existing directory" in missing.stderr
@@ -178,6 +218,37 @@ def test_a_changed_frame_ends_with_2_and_a_cure(finished, tmp_path):
     assert ended.returncode == 2
     assert "horizon" in ended.stderr
     assert "--store" in ended.stderr
+
+
+def test_an_interrupted_run_is_resumed_by_the_same_command(tmp_path, monkeypatch):
+    given = []
+
+    def interrupted(spec, **options):
+        given.append((spec, {name: value for name, value in options.items() if name != "progress"}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sweep.driver.run", interrupted)
+    path = toml(tmp_path, **SMALL).rename(tmp_path / "my spec.toml")
+    options = ["--workers", 3, "--address", "auto", "--only", "N=10", "--only", "G=exponential"]
+    options += ["--fail-fast", "--mix-numbers", "--json"]
+    for words in ([], options):
+        ended = command("run", path, "--store", tmp_path / "s", "--engine", "serial", *words)
+        assert ended.returncode == 130
+        again = shlex.split(ended.stderr.splitlines()[-1])
+        assert again == ["sweep", *map(str, ended.args)]
+        command(*again[1:])
+        assert given[-1] == given[-2]
+    monkeypatch.setattr("sweep.spec.read_spec", None)  # which `sweep.run` reads again
+    assert command("run", path, "--store", tmp_path / "s").returncode == 130
+
+
+def test_an_interrupt_of_any_command_ends_with_130(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sweep.cli.show_plan", interrupted)
+    ended = command("plan", toml(tmp_path, **SMALL))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
 def test_an_unknown_engine_ends_with_2(tmp_path):

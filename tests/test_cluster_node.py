@@ -74,6 +74,19 @@ def test_a_call_that_fails_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "no" / "log").read_text() == "begun\ndone\n"
 
 
+def test_a_node_is_prepared_anew_where_a_source_of_kernels_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    call = ("os:mkdir", (str(tmp_path / "made"),))
+    prepare_node(call)
+    prepare_node(call)
+    monkeypatch.setattr("sweep.kernel_cache.state_of_sources", lambda: "another")
+    with pytest.raises(FileExistsError):
+        prepare_node(call)
+
+
 def test_a_task_that_allocates_without_bound_ends_alone() -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with pytest.raises(MemoryError), allowance(1):  # at least a gigabyte is allowed

@@ -12,8 +12,11 @@ import sweep
 from sweep import cube as cube_module
 from sweep.cube import consolidate
 from sweep.errors import StoreError
+from sweep.layout import Layout, make_layout
+from sweep.plan import make_plan
 from sweep.results import load
 from sweep.schema import COORDINATES, GROUPS
+from sweep.spec import parse_spec
 from sweep.store import Store
 from tests.cubes import (
     AXES,
@@ -30,6 +33,8 @@ from tests.cubes import (
     write,
     write_limits,
 )
+
+POINT = {"d": 1, "lam": 0.5, "G": "exponential"}
 
 
 @pytest.fixture
@@ -63,6 +68,21 @@ def tree(finished):
 def test_a_layout_that_is_no_grid_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         layout(**changes)
+
+
+@pytest.mark.parametrize(("grid", "longest"), [({}, 3), ({"N": [10], **POINT}, 4)])
+def test_the_axis_of_replicas_is_as_long_as_the_most_that_a_cell_has(grid, longest):
+    """Where all are cases of their own it may be shorter than the spec's `replicas`."""
+    cases = [{"N": 20, **POINT, "replicas": 3}, {"N": 30, **POINT, "replicas": 1}]
+    run = {"horizon": 1.0, "times": 2, "levels": 2, "replicas": 4}
+    tables = {"name": "cases", "study": "transient", "seed": 1, "cases": cases, "run": run}
+    plan = make_plan(parse_spec(tables | ({"grid": grid} if grid else {})))
+    made = make_layout(plan, {case.key: case.replicas for case in plan.cells if case.replicas != 4})
+    assert made.coordinate("replica").tolist() == list(range(longest))
+    assert plan.spec.most_replicas == longest
+    read = Layout.from_json(made.to_json(), "a store")
+    assert read.own == made.own
+    assert json.loads(made.to_json())["more"] == made.own  # as stores have it that were made before
 
 
 def test_every_value_is_in_its_place(tree):

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.stores import COMMANDS
 from sweep.initial import parse_initial
 from sweep.laws.frozen import _LAW_OF as LAW_OF
 from sweep.routing import ROUTING
-from sweep.spec import parse_spec, read_spec
+from sweep.spec import STUDIES, parse_spec, read_spec
 from tests.pages import (
     BOOK,
     COOKBOOK,
@@ -165,6 +166,14 @@ def test_the_page_of_the_model_lists_every_routing_start_and_law_of_scipy() -> N
     texts = [text for text in re.findall(r"`([^`]+)`", row) if not text.startswith("ages=")]
     assert [text.partition("(")[0] for text in texts] == ["empty", "lengths", "invariant", "scaled"]
     assert all(str(parse_initial(text)) == text for text in texts)
+
+
+def test_readme_lists_every_command_by_the_study_it_reads() -> None:
+    table = README.split("| study of the store | commands that read it |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", table, re.M)
+    assert {study: set(re.findall(r"`([\w.]+)`", cell)) for study, cell in rows} == {
+        study: {command for command, studies in COMMANDS.items() if study in studies} for study in STUDIES
+    }
 
 
 def test_the_spec_shown_is_the_one_of_the_demo() -> None:

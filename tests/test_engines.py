@@ -132,6 +132,7 @@ def test_a_result_that_cannot_be_sent_is_an_error(make: Make) -> None:
     with make("local", 1) as engine:
         found = outcomes(engine, task("bad", "unsendable"), task("good", "process"))
     assert found["bad"].error.endswith("(the task's result cannot be sent)")
+    assert found["bad"].details.startswith("Traceback")
     assert found["good"].error == ""
 
 

@@ -113,6 +113,15 @@ def test_control_by_the_exact_share_of_busy_servers_takes_most_of_the_noise() ->
     assert controlled.busy_z.values == pytest.approx(plain.busy_z.values)
 
 
+@pytest.mark.parametrize("control", [False, True])
+def test_a_level_alone_has_the_numbers_that_it_has_beside_level_1(control: bool) -> None:
+    tree = store(drawn(), "lomax(beta=1.5)", drawn(seed=2), spec="[run]")
+    both, alone = (compare_equilibrium(tree, levels, control=control) for levels in ([1, 2], [2]))
+    whole = ("gap", "gap_stderr", "gap_bias", "p_zero")  # norms over the levels asked for
+    xr.testing.assert_identical(alone.drop_vars(whole), both.sel(level=[2]).drop_vars(whole))
+    assert fit_bias(alone).verdict.item().startswith("convergence is proved; ")
+
+
 def test_share_of_busy_servers_tells_whether_runs_were_in_equilibrium() -> None:
     def cold(N: int) -> Floats:
         return biased(N) - np.array([0.02, 0.0, 0.0, 0.0])
@@ -137,6 +146,7 @@ def test_a_difference_that_does_not_vanish_is_seen_and_one_like_1_over_n_is_not(
     assert "bias ~ N^−" in tame.verdict.item()
     wild = fit_bias(compare_equilibrium(store(drawn(off, noise=0.003)), control=True))
     assert "; a level is off its limit at N = ∞, by 0.0" in wild.verdict.item()
+    assert wild.limit_p.item() < 0.01 < tame.limit_p.item()
     row = wild.sel(quantity="S_3")
     assert abs(row.remainder.item() - 0.01) <= BOUND * row.remainder_stderr.item()
 
@@ -160,7 +170,7 @@ def test_starts_from_empty_are_compared() -> None:
         return biased(N) * 0.98
 
     same, other = (
-        fit_bias(compare_equilibrium(store(drawn(), "lomax(beta=1.5)", drawn(mean, seed=2))))
+        fit_bias(compare_equilibrium(store(drawn(), "lomax(beta=1.5)", drawn(mean, seed=2), "[run]")))
         for mean in (biased, below)
     )
     assert same.start_p.item() > 0.01
@@ -250,24 +260,46 @@ def test_few_replicas_from_empty_raise_no_false_alarms(n: int, seen: float) -> N
         assert float((fit_bias(same.assign(start_freedom=same.freedom)).start_p < 0.01).mean()) > 0.1
 
 
-def test_convergence_is_proved_for_the_networks_of_the_theorem_alone() -> None:
-    for spec, proved in (
-        ("[run]", True), ('[run]\narrivals = "erlang(k=2)"', False), ("[run]\nfraction = 0.5", False),
-    ):  # fmt: skip
-        fits = fit_bias(compare_equilibrium(store(drawn(), "hyperexponential(scv=10)", spec=spec)))
-        known = "proved" if proved else "a conjecture"
-        assert fits.verdict.item().startswith(f"convergence is {known}; ")
+def at(tree: xr.DataTree, **labels: list[float]) -> xr.DataTree:
+    """The same numbers at other labels of the grid."""
+    moved = tree.map_over_datasets(lambda group: group.assign_coords(labels) if group.dims else group)
+    moved.attrs = tree.attrs
+    return moved
 
 
-def test_exact_constants_stand_beside_exponential_service_alone() -> None:
+@pytest.mark.parametrize(
+    ("d", "G", "spec", "proved"),
+    [
+        (2, "hyperexponential(scv=10)", "[run]", True), (2, "erlang(k=2)", "[run]", False),
+        (2, "hyperexponential(scv=10)", '[run]\narrivals = "erlang(k=2)"', False),
+        (2, "hyperexponential(scv=10)", "[run]\nfraction = 0.5", False),
+        (2, "hyperexponential(scv=10)", "", False),  # nothing tells the arrivals
+        (1, "erlang(k=2)", "[run]", True), (2, "erlang(k=2)", "[run]\nfraction = 0.0", True),
+        (1, "erlang(k=2)", '[run]\narrivals = "erlang(k=2)"', False),
+        (1, "erlang(k=2)", '[run]\nrouting = "idle"', False), (1, "erlang(k=2)", "", False),
+    ],
+)  # fmt: skip
+def test_convergence_is_proved_for_the_networks_of_the_theorem_and_one_choice(
+    d: int, G: str, spec: str, proved: bool
+) -> None:
+    fits = fit_bias(compare_equilibrium(at(store(drawn(), G, spec=spec), d=[d])))
+    known = "proved" if proved else "a conjecture"
+    assert fits.verdict.item().startswith(f"convergence is {known}; ")
+    # Of one choice queues are M/G/1 at every N: no bias.
+    exact = fits.constant_exact.values
+    assert (exact == 0.0).all() if G == "erlang(k=2)" and proved else np.isnan(exact).all()
+
+
+def test_exact_constants_of_two_choices_stand_beside_exponential_service_alone() -> None:
     # Refined mean field, d = 2, λ = .8: no bias of S_1 (E S_1 = λ), and that of N = ∞ elsewhere positive.
     exact = fit_bias(compare_equilibrium(store(drawn(), "exponential", spec="[run]\nlevels = 3")))
     assert exact.constant_exact.values[0, 0, 0, 0] == pytest.approx(0.0, abs=1e-12)
     assert (exact.constant_exact.values[0, 0, 0, 1:] > 0.1).all()
-    for G, spec in (
-        ("exponential", ""), ("exponential", '[run]\narrivals = "erlang(k=2)"'), ("erlang(k=2)", "[run]"),
+    for G, spec, lam in (
+        ("exponential", "", LAM), ("exponential", '[run]\narrivals = "erlang(k=2)"', LAM),
+        ("erlang(k=2)", "[run]", LAM), ("exponential", "[run]\nfraction = 0.02", 0.99),  # > 800 levels
     ):  # fmt: skip
-        fits = fit_bias(compare_equilibrium(store(drawn(), G, spec=spec)))
+        fits = fit_bias(compare_equilibrium(at(store(drawn(), G, spec=spec), lam=[lam])))
         assert np.isnan(fits.constant_exact).all()
 
 
@@ -317,6 +349,7 @@ def test_decreasing_hazards_are_told(G: str, decreasing: bool) -> None:
     ("call", "text"),
     [
         (lambda: compare_equilibrium(store(drawn()), [3, 2]), r"levels must increase .* 1 … 3, got \[3, 2\]"),
+        (lambda: compare_equilibrium(store(drawn()).isel(level=[1, 2])), r"hold level 1, .* levels \[2, 3\]"),
         (
             lambda: compare_equilibrium(xr.DataTree()),
             "tree must have the group equilibrium, got the groups none",

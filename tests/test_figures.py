@@ -20,7 +20,8 @@ from analysis import fit_rate
 from analysis.__main__ import main, table
 from analysis.drawing import label_every_size
 from analysis.figures import PIXELS, STYLES, rate_figure, save
-from analysis.rates import rate_table, signed
+from analysis.rates import rate_table
+from analysis.report_text import with_error
 from sweep import schema
 
 AXES = ("N", "d", "lam", "G", "replica")
@@ -65,11 +66,23 @@ def test_legends_hold_every_fit_once_and_no_panel_repeats_a_style(name: str) -> 
     figure = rate_figure(GRIDS[name])
     rows = list(rate_table(fit_rate(GRIDS[name])))
     found = sorted(text.rpartition(": ")[2] for text in legends(figure))
-    assert found == sorted(f"{signed(row.exponent)} ± {row.exponent_stderr:.3f}" for row in rows)
+    assert found == sorted(with_error(row.exponent, row.exponent_stderr) for row in rows)
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
         assert len(labels) <= len(STYLES)
         assert len({handle.get_color() for handle in handles}) == len(handles)
+
+
+@pytest.mark.parametrize(
+    ("laws", "columns"),
+    [(("W" * 20, "w" * 20), 1), (("i" * 30, "l" * 30), 2)],
+)
+def test_panels_stand_side_by_side_where_names_fit_half_the_width(
+    laws: tuple[str, str], columns: int
+) -> None:
+    figure = rate_figure(tree(lam=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99), G=laws))
+    assert {axes.get_subplotspec().get_gridspec().ncols for axes in figure.axes} == {columns}
+    assert {text.partition(":")[0] for text in legends(figure)} == set(laws)
 
 
 def words(figure: Figure) -> list[Text]:

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 import analysis
-from analysis.constants import Network, measured_constants, network_of
+from analysis.constants import Network, exact_constants, measured_constants, network_of
 from analysis.fluctuation_figures import constants_figure
 from analysis.fluctuations import ConstantFit, clt_constants, constant_table, main
 from analysis.moments import controlled_mean, stationary_variance
@@ -162,6 +162,18 @@ def test_exact_constants_are_given_only_where_they_hold() -> None:
     assert np.isfinite(clt_constants(tree, Network()).z).all()
 
 
+def test_one_choice_has_exact_constants_at_any_load_and_a_solution_out_of_reach_is_left_out() -> None:
+    # λ = .96 takes more levels than the equations of d choices hold; M/M/1: λ/(1 − λ)² = 600.
+    fits = clt_constants(queues(lam=0.96, replicas=4, batches=4))
+    assert fits.exact.sel(constant=["bias_X", "variance_X"]).values.ravel() == pytest.approx([0.0, 600.0])
+    assert fits.exact.sel(constant="sd_S2").item() == pytest.approx(math.sqrt(0.9216 * 0.0784))
+    assert exact_constants(2, 0.99, "exponential", 1, Network(fraction=0.02)) == {}
+    for G, known in (("erlang(k=2)", {"bias_S1", "bias_X"}), ("lomax(beta=1.5)", {"bias_S1"})):
+        assert set(exact_constants(1, 0.96, G, 1, Network())) == known
+        assert exact_constants(2, 0.96, G, 1, Network()) == {}
+    assert exact_constants(1, 0.5, "exponential", 1, Network(routing="round-robin")) == {}
+
+
 def test_every_variable_is_labelled() -> None:
     fits = clt_constants(queues())
     assert all(
@@ -284,7 +296,6 @@ ROW = ConstantFit(
 
 def test_row_without_exact_value_is_a_sentence() -> None:
     assert str(ROW) == "bias_X 4 ± 0.1 (95 % 3.8 … 4.2), 64 replicas at N ≥ 32"
-    assert ROW.place == (2, 0.9, "lomax(beta=2.5)")
 
 
 def test_figure_has_a_panel_for_each_constant_and_the_exact_limit_at_the_axis() -> None:

@@ -73,7 +73,8 @@ def test_cells_that_are_missing_are_left_out(tree: xr.DataTree) -> None:
     part = xr.DataTree.from_dict({"network": network, "diffusion": tree["diffusion"].to_dataset()})
     (fit,) = fit_distance(part)
     assert fit.joint[1].points == 6
-    assert [one.N for one in extrapolate_mean(part)] == [1000, 10_000]
+    means = extrapolate_mean(part)
+    assert [(one.N, one.freedom) for one in means] == [(1000, 19.0), (10_000, REPLICAS - 1.0)]
     one = part.isel(N=[2], m=[2])
     (alone,) = fit_distance(one)
     assert (alone.in_m.points, alone.in_N.points, alone.joint) == (1, 1, ())
@@ -141,7 +142,7 @@ def test_two_times_of_the_limit_agree_and_forgetful_ones_do_not() -> None:
     rows = two_times(tree, s=0.75, t=1.0)
     z = np.array([row.z for row in rows])
     assert np.abs(z).max() <= 4.0
-    assert (rows[0].s, rows[0].t, rows[0].n) == (0.75, 1.0, 600)
+    assert (rows[0].s, rows[0].t, rows[0].n, rows[0].freedom) == (0.75, 1.0, 600, 199.0)
     pooled = (
         np.mean([row.share for row in rows]),
         math.sqrt(np.mean([row.stderr**2 for row in rows]) / len(rows)),

@@ -43,6 +43,7 @@ def chaos_tree(shared: float, levels: int = 60) -> xr.DataTree:
 def test_covariance_of_pairs_is_that_of_the_shared_mean() -> None:
     (free,) = pair_covariances(chaos_tree(0.0))
     assert abs(free.covariance) <= 4.0 * free.stderr
+    assert (free.n, free.freedom) == (400, 399.0)
     (bound,) = pair_covariances(chaos_tree(0.2))
     assert bound.covariance == pytest.approx(0.04, abs=4.0 * bound.stderr)
     assert bound.covariance > 4.0 * bound.stderr

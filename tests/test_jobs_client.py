@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 import sweep
+from sweep.disk import write_file
+from sweep.doctor import FAULT, OK, Finding
 from sweep.engines import ask as asking
-from sweep.engines import job_main, jobs
+from sweep.engines import job_main, jobs, listing
 from sweep.engines.checkup import compare_nodes
 from sweep.engines.dashboard import Dashboard, UnreachableError
 from sweep.engines.listing import Listing
 from sweep.engines.serial import SerialEngine
-from sweep.errors import EngineError, LockError, MismatchError, SpecError
+from sweep.errors import EngineError, LockError, MismatchError, SpecError, StoreError
 from sweep.spec import parse_spec
 from sweep.status import store_status
 from tests.fake_head import STORE, FakeHead, job_entry
@@ -229,9 +233,9 @@ def test_nodes_that_differ_are_found() -> None:
             strict=True,
         )
     )
-    assert found["a"] == ("ok", "a: 4 CPUs, 8.0 GB for tasks")
-    assert found["b"][0] == "fault"
-    assert found["c"] == ("fault", "a cannot run tasks: no")
+    assert found["a"] == Finding("a", OK, "4 CPUs, 8.0 GB for tasks")
+    assert found["b"].level == FAULT
+    assert found["c"] == Finding("a", FAULT, "cannot run tasks: no")
 
 
 def test_the_log_of_a_long_run_of_many_cells_stays_short(
@@ -240,7 +244,7 @@ def test_the_log_of_a_long_run_of_many_cells_stays_short(
     clock = [0.0]
     monkeypatch.setattr(job_main.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("sweep.progress.sentence", lambda state: f"{state} of 20000 cells")
-    show = job_main._teller(SimpleNamespace(refresh=lambda: None, write=lambda: None))
+    show = job_main._teller(SimpleNamespace(refresh=lambda **_: ""))
     for done in range(20_000):  # a minute each, two weeks together
         show(done)  # type: ignore[arg-type]
         clock[0] += 60.0
@@ -272,6 +276,49 @@ def test_a_job_that_cannot_show_its_store_says_so(
     (tmp_path / "session_1" / "logs").mkdir()
     monkeypatch.setattr("sweep.engines.listing.write_file", refuse)
     assert "No space left on device" in failed()
+
+
+def test_a_full_disk_of_the_logs_ends_no_sweep_that_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is noted once, and the listing is written when there is room again."""
+    job, logs = tmp_path / "session_1" / "job", tmp_path / "session_1" / "logs"
+    for folder in (job, logs):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(job)
+    Path("spec.toml").write_text(parse_spec(SPEC).to_toml())
+    monkeypatch.setattr(listing, "_SECONDS", -1.0)
+    monkeypatch.setattr(listing, "_SHARE", -1.0)
+    run, tried = sweep.run, []
+
+    def write(file: Path, content: bytes) -> None:
+        tried.append(file)
+        if len(tried) not in (1, 4):
+            raise StoreError(f"{file} cannot be written: No space left on device")
+        write_file(file, content)
+
+    def run_here(spec: str, *, store: Path, progress: Callable[[object], None], **_: object) -> object:
+        return run(spec, store=store, engine="serial", progress=progress)
+
+    monkeypatch.setattr(listing, "write_file", write)
+    monkeypatch.setattr("sweep.driver.run", run_here)
+    store = tmp_path / "store"
+    assert job_main.run(str(store), 1) == job_main.DONE
+    said = capsys.readouterr().out
+    assert said.count("what is stored cannot be shown to the dashboard at present") == 1
+    assert said.count("No space left on device") == 1
+    assert "2 of 2 cells done; 6 replicas computed" in said
+    assert len(tried) >= 5
+    shown = json.loads((logs / f"{listing.window_name(str(store))}.json").read_text())
+    assert shown["status"]["replicas"] > 0
+
+
+def test_what_a_full_disk_of_the_logs_has_no_room_for_is_lost_without_harm() -> None:
+    """Ray has a job write straight to its log."""
+    command = [sys.executable, "-u", "-c", "from sweep.engines.job_main import say; say('one'); say('two')"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize(

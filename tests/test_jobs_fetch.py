@@ -7,13 +7,16 @@ import itertools
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import sweep
+from sweep.cli import app
 from sweep.engines import fetch as fetching
 from sweep.engines.listing import Listing, window_name
 from sweep.errors import EngineError, MismatchError, StoreError
@@ -23,6 +26,7 @@ from sweep.status import store_status
 from sweep.store import Store
 from tests.fake_head import STORE, FakeHead, job_entry
 from tests.job_head import commands
+from tests.newer_numbers import newer_numbers
 
 
 @pytest.fixture
@@ -63,6 +67,23 @@ def test_a_store_is_fetched_whole_then_not_again(head: FakeHead, store: Path, tm
     assert (known.address, known.store) == (head.address, str(store))
     again = fetching.fetch(head.connect(), "sweep-run-1", tmp_path / "a")
     assert (again.sent, again.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_numbers_of_an_older_version_are_fetched_with_their_cells(
+    head: FakeHead, store: Path, tmp_path: Path, mixed: bool
+) -> None:
+    mine = tmp_path / "head" / "store"
+    shutil.copytree(store, mine)
+    with newer_numbers():
+        if mixed:
+            spec = tomllib.loads((mine / "spec.toml").read_text())
+            spec["run"]["replicas"] = 4
+            assert sweep.run(spec, store=mine, engine="serial", mix_numbers=True).replicas_computed == 2
+        head.offer(mine)
+        fetching.fetch(head.connect(), STORE, tmp_path / "a")
+    assert same_results(tmp_path / "a", mine)
+    assert np.isfinite(sweep.load(tmp_path / "a")["network"].S_sup).sum() == (8 if mixed else 6)
 
 
 def test_a_cut_answer_and_a_damaged_copy_are_asked_for_again(
@@ -138,6 +159,30 @@ def test_a_damaged_shard_is_left_out_and_told(head: FakeHead, store: Path, tmp_p
     assert kept["fluid"].to_dataset().identical(sweep.load(store)["fluid"].to_dataset())
     told = run.invoke(commands(), ["status", STORE, "--address", head.address])
     assert f"damaged, will be computed again: {mine / 'shards' / shard.name}" in told.stdout
+
+
+def test_the_status_of_a_store_on_a_head_is_told_as_that_of_one_here(
+    head: FakeHead, store: Path, tmp_path: Path
+) -> None:
+    run, place = CliRunner(), ["--address", head.address]
+    head.offer(store)
+    listing = json.loads(head.files[f"{window_name(STORE)}.json"])
+    listing["status"]["failed"] = [[f"N={number}", "no memory"] for number in range(23)]
+    head.files[f"{window_name(STORE)}.json"] = json.dumps(listing).encode()
+    told = run.invoke(app, ["status", STORE, *place])
+    assert told.exit_code == 1
+    assert told.stdout.count("failed  N=") == 20
+    assert f"… and 3 more: see `sweep status {STORE} --address {head.address} --json`\n" in told.stdout
+    told = run.invoke(app, ["status", STORE, *place, "--json"])
+    assert told.exit_code == 1
+    known = json.loads(told.stdout)
+    assert {name: known[name] for name in listing["status"]} == listing["status"]
+    assert (known["time"], known["trouble"], known["fetched"]) == (listing["time"], "", None)
+    assert (known["job"]["id"], known["job"]["status"]) == ("sweep-run-1", "RUNNING")
+    head.offer(tmp_path / "none")
+    told = run.invoke(app, ["status", STORE, *place, "--json"])
+    known = json.loads(told.stdout)
+    assert (told.exit_code, known["cells"], known["name"]) == (0, None, None)
 
 
 DAMAGED_LAYOUTS = [

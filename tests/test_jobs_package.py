@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,26 @@ def test_this_python_has_what_is_needed() -> None:
     assert lacks(package.requirements()) == ([], [])
 
 
+def test_what_is_needed_is_read_as_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["ray[default] <3, >=2.60", "pyyaml>=6", "plain", 'old>=1; python_version < "3"']
+    monkeypatch.setattr(metadata, "requires", lambda _: [*lines, "pytest>=9; extra == 'dev'"])
+    needed = package.requirements()
+    assert needed["packages"] == {"ray": ["2.60", "3"], "pyyaml": ["6", ""], "plain": ["0", ""]}
+    assert needed["python"] == "3.11"
+
+
+def test_what_is_imported_has_to_do_for_a_project_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(package, "PROJECT", "no-such-package")
+    needed = package.requirements()
+    assert needed["packages"]["numpy"] == [np.__version__, ""]
+    assert needed["python"] == "3.11"
+
+
 def test_the_first_look_at_a_head_imports_the_standard_library_alone() -> None:
-    code = "import sys, sweep.engines.job_main; print(*{'numpy', 'ray', 'numba', 'typer'} & set(sys.modules))"
+    others = {"numpy", "ray", "numba", "typer", "packaging"}
+    code = f"import sys, sweep.engines.job_main; print(*{others} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import shutil
 import stat
@@ -11,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import sweep
+from sweep.kernel_cache import sources_of_kernels
 
 pytestmark = pytest.mark.alone
 
@@ -31,6 +35,7 @@ TELL = """
 import os, subprocess, sys, sweep
 subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('NUMBA_CACHE_DIR'))"], check=True)
 """
+PACKAGE = Path(sweep.__path__[0])
 FOLDER = f"sweep-kernels-{os.geteuid()}"
 
 
@@ -96,13 +101,34 @@ def test_the_best_place_there_is_is_taken_and_the_users_own_choice_left_alone(
     assert not Path(sealed["TMPDIR"], FOLDER).exists()
 
 
-def test_a_changed_source_has_a_folder_of_its_own(sealed: Mapping[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", ["network/random_kernels.py", "routing.py"])
+def test_a_changed_source_has_a_folder_of_its_own(
+    sealed: Mapping[str, str], tmp_path: Path, changed: str
+) -> None:
     # A kernel that calls a changed one would otherwise be taken from its cache with the old one inside.
     before = run(TELL, sealed)
     assert run(TELL, sealed) == before
-    with (tmp_path / "install" / "sweep" / "network" / "random_kernels.py").open("a") as file:
+    with (tmp_path / "install" / "sweep" / changed).open("a") as file:
         file.write("# changed\n")
     assert run(TELL, sealed) != before
+
+
+def test_every_source_that_a_kernel_is_made_from_is_watched() -> None:
+    watched, made = set(sources_of_kernels()), set()
+    for file in PACKAGE.glob("*/*kernels.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "sweep":
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                made |= {source(name) for name in names}
+        module = importlib.import_module(f"sweep.{file.parent.name}.{file.stem}")
+        made |= {source(value.__module__) for value in vars(module).values() if isinstance(value, Dispatcher)}
+    made = {file for file in made if file.exists()}
+    assert PACKAGE / "routing.py" in made
+    assert made <= watched
+
+
+def source(module: str) -> Path:
+    return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def test_an_account_without_a_home_gets_no_folder_named_for_one(sealed: Mapping[str, str]) -> None:

@@ -54,6 +54,7 @@ def test_delayed_arrivals_read_back_to_themselves(text: str) -> None:
 def test_an_age_of_zero_is_the_plain_law_and_every_other_age_another_cell() -> None:
     assert as_arrivals("renewal(erlang(k=2), age=0)") == parse_law("erlang(k=2)")
     assert as_arrivals("renewal( erlang(k=2) )") == parse_law("erlang(k=2)")
+    assert as_arrivals(Delayed(parse_law("erlang(k=2)"), 0.0)) == parse_law("erlang(k=2)")
     texts = ["erlang(k=2)", *(f"renewal(erlang(k=2), age={age})" for age in ("1", "2", "stationary"))]
     assert len({Cell(**COMMON, arrivals=text).key for text in texts}) == 4
     assert len({Cell(**COMMON, arrivals=text).limit.key for text in texts}) == 1

@@ -177,6 +177,8 @@ def test_a_trace_that_is_missing_names_the_file() -> None:
 def test_parts_of_starts_made_in_python_are_checked_too() -> None:
     with pytest.raises(ValueError, match="initial must have ages fresh or equilibrium, got 'old'"):
         Lengths(((1, 0.5),), "old")
+    with pytest.raises(ValueError, match=r"initial must have proportions in \(0, 1\], got 1\.0000000001: "):
+        Lengths(((1, 1.0 + 1e-10),))
     with pytest.raises(TypeError, match="initial must have a start that is text, got 3"):
         Scaled(start=3, m=4)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="exchangeable must be true or false, got 1"):

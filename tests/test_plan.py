@@ -1,6 +1,7 @@
 """Plans hold every missing replica once, in batches of equal cost; the scheduler keeps order and blame."""
 
 import copy
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,13 @@ def test_a_limit_that_fails_fails_its_own_cells_alone():
     _, failures = drain(scheduler, fate)
     assert {failure.case for failure in failures} == {c for c in plan.cells if c.limit == bad}
     assert all("limit" in failure.error and "boom" in failure.error for failure in failures)
+
+
+def test_a_limit_that_no_batch_waits_for_fails_the_cells_that_share_it():
+    plan = dataclasses.replace(make_plan(spec()), batches=())
+    _, failures = drain(Scheduler(plan, load_limit=lambda key: {}), failed)
+    assert {failure.case for failure in failures} == {*plan.cells}
+    assert len(failures) == len(plan.cells)
 
 
 def test_shared_limits_are_loaded_once():

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.precision import replicas_needed, standard_error
+from sweep.studies.base import RunTable
 
 NUMBERS = st.floats(-1e6, 1e6)
 RULES = st.fixed_dictionaries(
@@ -100,7 +101,7 @@ def test_what_is_not_a_number_never_reaches_the_target() -> None:
         ({"target": math.inf}, ValueError, "target_stderr must be a positive number, got inf"),
         ({"replicas": 1}, ValueError, "replicas must be at least 2 with target_stderr, got 1: one has"),
         ({"max_replicas": 3}, ValueError, "max_replicas must be at least replicas = 4, got 3"),
-        ({"replicas": 4.0}, TypeError, "replicas must be a whole number, got 4.0"),
+        ({"replicas": 4.5}, TypeError, "replicas must be a whole number, got 4.5"),
         ({"max_replicas": True}, TypeError, "max_replicas must be a whole number, got True"),
     ],
 )
@@ -109,6 +110,20 @@ def test_a_rule_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         replicas_needed([], **{"target": 1.0, "replicas": 4, "max_replicas": 8} | change)
+
+
+def test_whole_numbers_of_any_type_are_numbers_of_replicas() -> None:
+    wanted = replicas_needed([], target=1.0, replicas=4.0, max_replicas=np.int64(8))  # type: ignore[arg-type]
+    assert (wanted, type(wanted)) == (4, int)
+
+
+@pytest.mark.parametrize(("replicas", "most"), [(1, 1), (1, 8), (4, 3)])
+def test_a_spec_and_the_rule_name_the_same_faults(replicas: int, most: int) -> None:
+    run = RunTable(replicas=replicas, max_replicas=most, target_stderr=1.0)
+    (fault,) = run.faults()
+    with pytest.raises(ValueError, match="must be at least") as caught:
+        replicas_needed([], target=1.0, replicas=replicas, max_replicas=most)
+    assert str(caught.value) == fault
 
 
 def test_values_without_replicas_are_refused() -> None:

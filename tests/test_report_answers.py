@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
@@ -15,9 +16,11 @@ from matplotlib.text import Text
 
 from analysis.chaos import FITTED, ChaosFit
 from analysis.fluctuations import ConstantFit
+from analysis.heavy_traffic import MeanFit, PairCovariance, TwoTimes
 from analysis.report import TOPICS
 from analysis.report_chaos import _judged, _split_at_random
 from analysis.report_constants import _compared
+from analysis.report_heavy_traffic import _mean, _two_times, covariances
 from analysis.report_page import (
     MOST_ANSWERS,
     Answer,
@@ -31,7 +34,9 @@ from analysis.report_page import (
 from analysis.report_text import scaled_place
 from analysis.stores import cure_of
 from tests.report_samples import synthetic, with_a_case_beside_the_grid
+from tests.tail_samples import LAM, exponential_tail
 from tests.test_bias import biased
+from tests.test_equilibrium_analysis import biased as biased_equilibrium
 from tests.test_equilibrium_analysis import drawn, store
 from tests.test_fluctuations import queues
 from tests.urns import inverse, urns
@@ -93,6 +98,23 @@ def test_an_interval_that_holds_everything_proves_nothing(fit: ChaosFit, standin
     assert _judged(fit, independent=False).standing == standing
 
 
+@pytest.mark.parametrize(
+    ("exponent", "words", "standing"),
+    [(-0.8, "perhaps not like 1/N: ", Standing.INCONCLUSIVE), (-0.2, "not like 1/N: ", Standing.DIFFERS)],
+)
+def test_what_is_said_of_an_exponent_far_from_its_value_is_how_it_stands(
+    exponent: float, words: str, standing: Standing
+) -> None:
+    # The .975 quantile of Student's t with 4 degrees of freedom is 2.776; 17.4 is as rare as four normal.
+    half = 2.776 * 0.04
+    fit = chaos(
+        exponent=exponent, exponent_stderr=0.04, exponent_lo=exponent - half, exponent_hi=exponent + half
+    )
+    answer = _judged(fit, independent=False)
+    assert answer.text.startswith(words)
+    assert answer.standing == standing
+
+
 def test_queues_that_start_dependent_are_not_expected_to_be_independent() -> None:
     def expected(run: str) -> bool:
         tree = xr.DataTree()
@@ -107,17 +129,19 @@ def test_queues_that_start_dependent_are_not_expected_to_be_independent() -> Non
 
 
 @pytest.mark.parametrize(
-    ("noise", "standing", "words"),
+    ("noise", "left", "standing", "words"),
     [
-        (0.002, Standing.AGREES, "at any level"),
-        (0.5, Standing.INCONCLUSIVE, "one of 10 % of S_2 is not ruled"),
+        (0.002, 0.0, Standing.AGREES, "at any level"),
+        (0.002, 0.01, Standing.DIFFERS, "a level is off its limit at N = ∞, by 0.0"),
+        (0.5, 0.0, Standing.INCONCLUSIVE, "one of 10 % of S_2 is not ruled"),
     ],
 )
 def test_what_is_left_in_equilibrium_must_be_small_to_be_nothing(
-    noise: float, standing: Standing, words: str
+    noise: float, left: float, standing: Standing, words: str
 ) -> None:
     limit = next(topic for topic in TOPICS["equilibrium"] if topic.name == "limit")
-    (answer,) = answered(limit, store(drawn(noise=noise))).answers
+    values = drawn(lambda N: biased_equilibrium(N) + np.array([0.0, 0.0, left, left]), noise=noise)
+    (answer,) = answered(limit, store(values)).answers
     assert answer.standing == standing
     assert words in answer.text
 
@@ -200,6 +224,36 @@ def test_a_single_case_is_in_the_answers_the_table_and_the_figure_of_the_errors(
     assert labels[1] == f"{single.part}: no fit"
 
 
+def test_an_exponent_has_the_same_digits_in_the_answer_the_table_and_the_legend() -> None:
+    rate = answered(TOPICS["transient"][0], synthetic(-0.5, spread=0.02))
+    groups = {name: data.to_dataset() for name, data in biased(3.0, 0.2).children.items()}
+    timed = {name: data.expand_dims(t=[1.0]) for name, data in groups.items()}
+    bias = answered(TOPICS["transient"][2], xr.DataTree.from_dict(timed))
+    for section, columns in ((rate, (1,)), (bias, (1, 3))):
+        (answer,), (picture,), (row,) = section.answers, section.pictures, section.grids[0].rows
+        (label,) = [text.get_text() for axes in picture.figure.axes for text in legend_texts(axes)]
+        for number in (row[column] for column in columns):
+            assert " ± 0.0" in number
+            assert f"N^({number})" in answer.text
+            assert number in label
+
+
+def test_the_rate_of_a_tail_has_the_same_digits_in_the_answer_the_table_and_the_legend() -> None:
+    log_S = exponential_tail(10)[None, None, None]
+    coordinates = {"d": [2], "lam": [LAM], "G": ["exponential"], "level": range(1, 11)}
+    state = xr.Dataset({"log_S": (("d", "lam", "G", "level"), log_S)}, coordinates)
+    topic = next(topic for topic in TOPICS["equilibrium"] if topic.name == "tails")
+    draft = Draft()
+    topic.answer(xr.DataTree.from_dict({"invariant": state}), draft)
+    (answer,), (picture,), (grid,) = draft.answers, draft.pictures, draft.grids
+    ((_, _, rate, interval, theory, _),) = grid.rows
+    assert (rate, interval) == ("2.000000000", "1.999999998 … 2.000000002")
+    assert theory == "double exponential 2"
+    assert f"r = {rate} ({interval})" in answer.text
+    labels = [text.get_text() for axes in picture.figure.axes for text in legend_texts(axes)]
+    assert f"r = {rate} ({interval}; theory 2)" in labels[0]
+
+
 def legend_texts(axes: Axes) -> list[Text]:
     legend = axes.get_legend()
     return [] if legend is None else legend.get_texts()
@@ -237,6 +291,60 @@ def test_an_exact_limit_is_far_by_the_degrees_of_freedom_of_the_error(
     )  # fmt: skip
     sure = replace(fit, constant="variance_X", z=3.0, freedom=math.inf)
     assert _compared([fit, sure], "here").standing == standing
+
+
+def test_a_limit_without_bias_is_told_without_relative_errors_and_a_lost_trace_leaves_the_others() -> None:
+    tree = queues(replicas=8, batches=6)
+    laws = ["exponential", "erlang(k=2)", "trace(gone.txt)"]
+    wide = tree.map_over_datasets(
+        lambda group: xr.concat([group.assign_coords(G=[G]) for G in laws], "G") if group.dims else group
+    )
+    wide.attrs = tree.attrs
+    known, unbiased = answered(TOPICS["equilibrium"][1], wide).answers
+    assert known.text.startswith("of 7 exact limits the farthest, ")
+    assert unbiased.part == "d = 1, λ = 0.5, erlang(k=2)"
+    assert unbiased.text.startswith("of 3 exact limits the farthest, N · bias of ")
+    assert unbiased.text.endswith(" standard errors off.")
+
+
+@pytest.mark.parametrize(
+    ("freedom", "score", "standing"),
+    [
+        (1.0, 100.0, Standing.INCONCLUSIVE), (7.0, 4.5, Standing.INCONCLUSIVE),
+        (7.0, 9.0, Standing.DIFFERS), (math.inf, 4.1, Standing.DIFFERS),
+    ],
+)  # fmt: skip
+def test_results_of_few_replicas_are_far_by_the_degrees_of_freedom_in_heavy_traffic(
+    freedom: float, score: float, standing: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Student's t is as rarely beyond 10,050 and 8.47 with 1 and 7 degrees of freedom as a normal beyond 4.
+    place: dict[str, Any] = {
+        "b1": -1.0,
+        "b0": 0.0,
+        "ell": 2,
+        "G": "exponential",
+        "N": 100,
+        "freedom": freedom,
+    }
+    mean = MeanFit(
+        **place, value=1.0 + 0.01 * score, stderr=0.01, slope=0.0, p_value=0.5, scales=(1, 4), limit=1.0,
+        stationary=1.0,
+    )  # fmt: skip
+    assert _mean(mean).standing == standing
+    twice = TwoTimes(
+        **place, m=4, s=1.0, t=2.0, x=1.0, y=1.0, share=0.25 + 0.01 * score, stderr=0.01, limit=0.25,
+        forgetful=0.25, n=8,
+    )  # fmt: skip
+    pair = PairCovariance(**place, m=4, t=2.0, covariance=0.01 * score, stderr=0.01, correlation=0.1, n=8)
+    module = "analysis.report_heavy_traffic."
+    monkeypatch.setattr(module + "two_times", lambda _: [twice])
+    monkeypatch.setattr(module + "pair_covariances", lambda _: [pair])
+    monkeypatch.setattr(module + "pairs_left_out", lambda _: "")
+    draft = Draft()
+    _two_times(xr.DataTree(), draft)
+    covariances(xr.DataTree(), draft)
+    seen = Standing.MEASURED if standing == Standing.DIFFERS else standing
+    assert [one.standing for one in draft.answers] == [standing, seen]
 
 
 @pytest.mark.parametrize(("quantile", "far"), [(4.303, 125.6), (2.0003, 4.302), (1.96, 4.0)])

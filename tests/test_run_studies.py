@@ -191,6 +191,41 @@ def test_a_run_that_fails_fast_ends_at_the_first_failure_and_keeps_what_is_done(
     assert Store.open(tmp_path / "fast").failures() == {}
 
 
+def test_a_cell_of_which_one_batch_fails_has_failed_once_whatever_its_other_batches_do(tmp_path, monkeypatch):
+    from sweep import work
+
+    def failing(payload, shared):
+        if not {1, 3}.isdisjoint(payload["items"][0][1]):
+            raise RuntimeError("no such replica")
+        return run_replicas(payload, shared)
+
+    run_replicas = work.run_replicas
+    monkeypatch.setattr(work, "run_replicas", failing)
+    monkeypatch.setattr("sweep.plan._SHORTEST", 1e-9)  # a batch for each replica
+    tables = changed(TRANSIENT, **{"grid.N": [20], "grid.lam": [0.5], "run.replicas": 5})
+    summary = run(tables, store=tmp_path / "store", engine="serial")
+    assert summary.replicas_computed == 3
+    (failure,) = summary.failures
+    assert store_status(tmp_path / "store").failed[0][1] == failure.error == "RuntimeError: no such replica"
+    assert sweep.load(tmp_path / "store")["cells"].status.values.item() == "failed"
+    monkeypatch.undo()
+    assert run(tables, store=tmp_path / "store", engine="serial").cells_done == 1
+    assert Store.open(tmp_path / "store").failures() == {}
+
+
+def test_a_limit_that_cannot_be_replaced_fails_its_cell_though_all_replicas_are_stored(tmp_path, monkeypatch):
+    run(TRANSIENT, store=tmp_path / "store", engine="serial")
+    (shard,) = (tmp_path / "store" / "shards").glob("fluid-*")
+    shard.unlink()
+    monkeypatch.setattr("sweep.work.solve_limit", None)
+    (failure,) = run(TRANSIENT, store=tmp_path / "store", engine="serial").failures
+    assert "is not callable" in failure.error
+    assert {*Store.open(tmp_path / "store").failures()} == {failure.case.key}
+    monkeypatch.undo()
+    assert run(TRANSIENT, store=tmp_path / "store", engine="serial").limits_solved == 1
+    assert Store.open(tmp_path / "store").failures() == {}
+
+
 @pytest.mark.parametrize("routing", ["shortest", "idle", "round-robin"])
 def test_rules_without_a_limit_are_run_and_compared_with_none(tmp_path, routing):
     tables = changed(TRANSIENT, **{"run.routing": routing, "run.replicas": 2})

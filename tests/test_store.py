@@ -203,9 +203,9 @@ def test_failures_are_kept_replaced_and_cleared(store):
     store.clear_failure(key(2))
     store.clear_failure(key(3))
     assert Store.open(store.path).failures() == {key(1): Failure(key(1), "ValueError: λ", "Traceback …", 2)}
-    assert store.failures()[key(1)].status == "failed"
+    assert not store.failures()[key(1)].quarantined
     store.record_failure(key(4), "worker died", "", 3, quarantined=True)
-    assert Store.open(store.path).failures()[key(4)].status == "quarantined"
+    assert Store.open(store.path).failures()[key(4)].quarantined
     old = {"key": key(5), "error": "e", "details": "", "attempts": 1}  # as earlier versions wrote it
     (store.path / "failures" / f"{key(5)}.json").write_text(json.dumps(old))
     assert store.failures()[key(5)] == Failure(key(5), "e", "", 1)

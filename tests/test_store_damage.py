@@ -91,10 +91,11 @@ def test_what_only_looks_like_a_shard_is_reported(store):
 def test_damaged_shards_are_set_aside_and_redone(store):
     bad = write(store, ITEMS)
     damage(bad, 2000, 1)
-    [(moved, reason)] = store.set_damaged_aside()
-    assert reason == "its bytes are not those that were written"
-    assert moved.parent == store.path / "damaged"
-    assert moved.exists()
+    assert store.damaged == [(bad, "its bytes are not those that were written")]
+    content = bad.read_bytes()
+    store.set_damaged_aside()
+    [moved] = (store.path / "damaged").iterdir()
+    assert (moved.name, moved.read_bytes()) == (bad.name, content)
     assert store.damaged == []
     write(store, ITEMS)
     assert len(store.index("network")) == len(ITEMS)

@@ -183,6 +183,15 @@ def test_a_full_disk_is_named_and_leaves_no_half_shard(store):
     assert len(store.index("network")) == len(ITEMS)
 
 
+def test_room_is_looked_for_at_the_nearest_folder_there_is(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    assert disk.nearest_folder(tmp_path) == tmp_path
+    assert disk.nearest_folder(tmp_path / "file") == tmp_path
+    assert disk.nearest_folder(tmp_path / "no" / "such.nc") == tmp_path
+    monkeypatch.chdir(tmp_path)
+    assert disk.nearest_folder(Path("no/such.nc")) == tmp_path
+
+
 def test_what_netcdf_says_of_a_full_disk_is_told_as_such(store):
     with pytest.raises(StoreError, match=r"x\.nc cannot be written \(.*NetCDF: HDF error"):  # noqa: SIM117
         with disk.writing(store.path / "x.nc"):

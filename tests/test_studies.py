@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from sweep.cell import Cell
+from sweep.diffusion.start import as_start
 from sweep.errors import SpecError
 from sweep.plan import make_plan
 from sweep.reference import EXAMPLES, example, spec_reference
 from sweep.spec import STUDIES, parse_spec
+from sweep.studies import heavy_traffic
 from sweep.studies.base import TOLERANCE
 
 EQUILIBRIUM = {
@@ -61,6 +64,27 @@ def faults(tables):
 def test_every_study_reads_back_from_its_toml(study):
     spec = parse_spec(BY_STUDY[study])
     assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+
+
+def test_a_start_with_a_rest_of_mass_at_0_reads_back_from_toml():
+    spec = parse_spec(changed(EQUILIBRIUM, **{"run.initial": "scaled(points(1: 0.9), m=4)"}))
+    assert parse_spec(tomllib.loads(spec.to_toml())) == spec
+    assert Cell(N=20, d=2, lam=0.5, G="exponential", initial="scaled(points(1: 0.9), m=4)").key in [
+        case.key for case in spec.cells()
+    ]
+
+
+def test_the_limit_of_a_critical_network_is_built_once_for_a_case(monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        heavy_traffic, "as_start", lambda text, model: built.append(text) or as_start(text, model=model)
+    )
+    spec = parse_spec(changed(HEAVY, **{"grid.N": [20, 50], "run.initial": "stationary"}))
+    assert len(built) == 2
+    first, second = spec.cells()
+    assert len(built) == 4
+    assert first.limit == second.limit
+    assert first.cell.initial.start == first.limit.initial
 
 
 def test_batches_cut_what_the_warm_up_leaves():

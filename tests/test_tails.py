@@ -304,8 +304,21 @@ def test_the_command_prints_a_verdict_for_each_state_and_network(
     tree["equilibrium"] = xr.DataTree(networks.isel(replica=[0]))
     tree.to_netcdf(tmp_path / "one.nc")
     assert main([str(tmp_path / "one.nc")]) == 0
-    text = "N = 1000000 left out: S_batch must have 2 replicas or more to tell an error, got 1"
+    text = (
+        "N = 1000000, d = 2, λ = 0.7, exponential: inconclusive: one replica tells no error: finish the run, "
+        "or raise replicas in [run] to 2 or more"
+    )
     assert capsys.readouterr().out.splitlines()[1:] == [text]
+
+
+def test_a_place_with_one_replica_leaves_the_others_their_verdicts() -> None:
+    data = replicas_of(exponential_tail(6), 10**6, 24)
+    both = xr.concat([data, data.where(data.replica == 0)], "d").assign_coords(d=[2, 3])
+    first, single = tail_table(classify_tail(both, lam=LAM, G="exponential"))
+    (alone,) = tail_table(classify_tail(data, d=2, lam=LAM, G="exponential"))
+    assert (first.verdict, first.regime) == (alone.verdict, "double_exponential")
+    assert (single.regime, single.depth, single.n) == ("inconclusive", 0, 1)
+    assert single.verdict.startswith("inconclusive on 0 levels")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +333,6 @@ def test_the_command_prints_a_verdict_for_each_state_and_network(
             over("level", level=[1, 2]).drop_vars("S"),
             "source must hold one of log_S, S_batch, S, got nothing",
         ),
-        (over("replica", "level", level=[1, 2]).isel(replica=[0]), "S must have 2 replicas or more .* got 1"),
         (
             xr.DataTree.from_dict({"network": over("t")}),
             "one of the groups invariant, equilibrium, got network",

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sweep.doctor import FAULT, OK, WARNING, Finding
 from sweep.engines import jobs
 from sweep.engines.ask import ask
 from sweep.engines.dashboard import OPEN, Dashboard
 from sweep.errors import EngineError
-
-#: A finding: "ok", "warning" or "fault", and a sentence.
-Finding = tuple[str, str]
 
 
 def check_cluster(dashboard: Dashboard) -> Iterator[Finding]:
@@ -22,27 +20,31 @@ def check_cluster(dashboard: Dashboard) -> Iterator[Finding]:
     dashboard
         Of the cluster's head.
     """
-    yield ("warning", f"{dashboard.address} {OPEN}") if dashboard.open else ("ok", "asks for a token")
+    if dashboard.open:
+        yield Finding("access", WARNING, f"{dashboard.address} {OPEN}")
+    else:
+        yield Finding("access", OK, "asks for a token")
     try:
-        yield "ok", f"Ray {jobs.check_ray(dashboard)}"
+        yield Finding("Ray", OK, jobs.check_ray(dashboard))
     except EngineError as error:
-        yield "fault", str(error)
+        yield Finding("Ray", FAULT, str(error))
         return
     nodes = dashboard.get("/api/v0/nodes")["data"]["result"]["result"]
     alive = [node for node in nodes if node["state"] == "ALIVE"]
     count = sum(node["resources_total"].get("CPU", 0) for node in alive)
-    yield "ok" if count else "fault", f"{len(alive)} of {len(nodes)} nodes alive, {count:.0f} CPUs"
+    text = f"{len(alive)} of {len(nodes)} alive, {count:.0f} CPUs"
+    yield Finding("nodes", OK, text) if count else Finding("nodes", FAULT, text, "add nodes that have CPUs")
     for job in jobs.jobs(dashboard):
         if job.going:
-            yield "ok", f"job {job.id} is {job.status} on {job.store}"
+            yield Finding(f"job {job.id}", OK, f"{job.status} on {job.store}")
     try:
         facts = ask(dashboard, ["survey"], "nodes")
     except EngineError as error:
-        yield "fault", str(error)
+        yield Finding("head", FAULT, str(error))
         return
-    yield "ok", f"the head has Python {facts['python']} ({facts['executable']}) and what is needed"
+    yield Finding("head", OK, f"has Python {facts['python']} ({facts['executable']}) and what is needed")
     for note in facts["notes"]:
-        yield "warning", note
+        yield Finding("head", WARNING, note, "install requirements.lock on both")
     yield from compare_nodes(facts["nodes"])
 
 
@@ -57,14 +59,15 @@ def compare_nodes(nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
     Examples
     --------
     >>> head = {"host": "a", "cpus": 2, "memory": 4e9, "versions": {"numpy": "2.4.0"}, "error": ""}
-    >>> list(compare_nodes([head, {**head, "host": "b", "versions": {"numpy": "2.4.1"}}]))[1]
-    ('fault', 'b has numpy 2.4.1, a has 2.4.0: install requirements.lock on both')
+    >>> found = list(compare_nodes([head, {**head, "host": "b", "versions": {"numpy": "2.4.1"}}]))[1]
+    >>> found.name, found.level, found.text, found.cure
+    ('b', 'fault', 'has numpy 2.4.1, a has 2.4.0', 'install requirements.lock on both')
     """
     first = nodes[0] if nodes else {}
     for node in nodes:
         host = node["host"]
         if node["error"]:
-            yield "fault", f"{host} cannot run tasks: {node['error']}"
+            yield Finding(host, FAULT, f"cannot run tasks: {node['error']}")
             continue
         differs = [
             f"{name} {version}, {first['host']} has {first['versions'].get(name)}"
@@ -72,6 +75,7 @@ def compare_nodes(nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
             if not first["error"] and first["versions"].get(name) != version
         ]
         if differs:
-            yield "fault", f"{host} has {'; '.join(differs)}: install requirements.lock on both"
+            yield Finding(host, FAULT, f"has {'; '.join(differs)}", "install requirements.lock on both")
         else:
-            yield "ok", f"{host}: {node['cpus']:.0f} CPUs, {node['memory'] / 1e9:.1f} GB for tasks"
+            text = f"{node['cpus']:.0f} CPUs, {node['memory'] / 1e9:.1f} GB for tasks"
+            yield Finding(host, OK, text)

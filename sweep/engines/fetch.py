@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from sweep.cube import consolidate
 from sweep.disk import TEMPORARY, replacing, write_file, writing
 from sweep.engines import jobs
 from sweep.engines.ask import ask
@@ -18,7 +19,7 @@ from sweep.engines.listing import check_head_path, is_listed, read_listing, wind
 from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.lock import StoreLock
 from sweep.shard import DamageError, digest
-from sweep.status import Status
+from sweep.status import Status, laid_out
 from sweep.store import FRAME_FILE, LAYOUT_FILE, RESULTS_FILE
 
 #: Where a fetched store keeps whence it came.
@@ -66,7 +67,6 @@ class Fetched:
     bytes: int
     damaged: int
     complete: bool
-    store: str
     results: Path | None
 
 
@@ -183,12 +183,7 @@ def fetch(
                 if path.relative_to(place).as_posix() not in window.files:
                     path.unlink(missing_ok=True)
         if LAYOUT_FILE in window.files:
-            from sweep.cube import consolidate
-            from sweep.layout import Layout
-            from sweep.store import Store
-
-            store = Store.open(place)
-            consolidate(store, Layout.from_json(store.layout_text, place))
+            consolidate(*laid_out(place))
     if missed is not None:
         raise missed
     return Fetched(
@@ -199,7 +194,6 @@ def fetch(
         if window.status is None
         else sum(not _is_here(place, name) for name in window.status.damaged),
         complete=not window.goes_on,
-        store=window.store,
         results=place / RESULTS_FILE if (place / RESULTS_FILE).exists() else None,
     )
 

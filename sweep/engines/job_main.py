@@ -6,6 +6,7 @@ Until it has checked this Python it imports the standard library alone, so as to
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import sys
@@ -103,9 +104,10 @@ def tell(**facts: Any) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line, at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    """Print a line, at once; where the disk of the logs is full it is lost, and the sweep goes on."""
+    with contextlib.suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 def publish(store: str) -> int:
@@ -139,16 +141,24 @@ def run(store: str, workers: int | None) -> int:
     with Termination() as termination:  # how a job is cancelled, with SIGKILL three seconds later
         try:
             listing = Listing(store)
+            listing.write()
             tell(published=listing.name, store=str(listing.store))
             try:
                 return _run(listing, workers)
             finally:
-                listing.write()
+                _refresh(listing, at_once=True)
         except KeyboardInterrupt:
             say("cancelled; what was finished is stored, and submitting again goes on from there")
             return termination.code
         except (StoreError, OSError) as error:  # of the window, not of the store: what is stored is safe
             return _unshown(error)
+
+
+def _refresh(listing: Listing, *, at_once: bool = False) -> None:
+    """List what is stored; a full disk of the logs is told of once, for what is stored is safe without."""
+    fault = listing.refresh(at_once=at_once)
+    if fault:
+        say(f"what is stored cannot be shown to the dashboard at present, which is tried again: {fault}")
 
 
 def _unshown(error: Exception) -> int:
@@ -159,15 +169,14 @@ def _unshown(error: Exception) -> int:
 def _run(listing: Listing, workers: int | None) -> int:
     """Run the sweep; tell of its end or of what is wrong, and return the exit code."""
     from sweep.driver import run as run_sweep
-    from sweep.errors import EngineError, MismatchError, SpecError, StoreError
+    from sweep.errors import EngineError, MismatchError, StoreError
 
+    show = _teller(listing)
     try:
-        listing.write()
-        show = _teller(listing)
         summary = run_sweep(
             "spec.toml", store=listing.store, engine="ray", workers=workers, address="auto", progress=show
         )
-    except (SpecError, MismatchError, ValueError) as error:
+    except (MismatchError, ValueError) as error:
         tell(failed=str(error), bad_input=True)
         return BAD_INPUT
     except (StoreError, EngineError, OSError) as error:
@@ -189,13 +198,11 @@ def _teller(listing: Listing) -> Callable[[Progress], None]:
 
     def show(state: Progress) -> None:
         now = time.monotonic() - began
+        _refresh(listing, at_once=not told)
         if not told:
-            listing.write()
             tell(begun=True)
-        else:
-            listing.refresh()
-            if now - told[-1] < max(TOLD_SECONDS, TOLD_SHARE * now):
-                return
+        elif now - told[-1] < max(TOLD_SECONDS, TOLD_SHARE * now):
+            return
         told[:] = [now]
         say(f"{sentence(state)}  after {now:.0f} s")
 

@@ -129,20 +129,44 @@ class Listing:
         self.store = Path(store).expanduser().resolve()
         self.name = window_name(store)
         self._logs = _session_logs() if logs is None else logs
-        self._written, self._took = time.monotonic(), 0.0
+        self._tried, self._took, self._faulty = time.monotonic(), 0.0, False
         link = self._logs / self.name
         aside = link.with_name(f"{TEMPORARY}{os.getpid()}-{self.name}")
         aside.symlink_to(self.store)
         os.replace(aside, link)
 
-    def refresh(self) -> None:
-        """Write the listing again unless that was done a short time ago."""
-        if time.monotonic() - self._written > max(_SECONDS, _SHARE * self._took):
+    def refresh(self, *, at_once: bool = False) -> str:
+        """Write the listing again unless that was tried a short time ago; a fault need not last.
+
+        Parameters
+        ----------
+        at_once
+            Whether to write however short a time ago it was tried.
+
+        Returns
+        -------
+        str
+            Why it cannot be written, the first time; else "".
+        """
+        if not at_once and time.monotonic() - self._tried <= max(_SECONDS, _SHARE * self._took):
+            return ""
+        try:
             self.write()
+        except (StoreError, OSError) as error:
+            known, self._faulty = self._faulty, True
+            return "" if known else str(error)
+        return ""
 
     def write(self) -> None:
         """Write the listing: what the store holds, counted there, and the digest of each whole file."""
         begun = time.monotonic()
+        try:
+            self._write()
+        finally:
+            self._tried = time.monotonic()
+            self._took = self._tried - begun
+
+    def _write(self) -> None:
         status, trouble = None, ""
         try:
             status = store_status(self.store)
@@ -154,8 +178,6 @@ class Listing:
             files.pop(f"shards/{name}", None)
         content = Content(store=str(self.store), time=utc_now(), status=status, trouble=trouble, files=files)
         write_file(self._logs / f"{self.name}.json", content.model_dump_json().encode())
-        self._written = time.monotonic()
-        self._took = self._written - begun
 
 
 def _files(store: Path) -> dict[str, tuple[int, str]]:

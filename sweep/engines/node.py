@@ -13,12 +13,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sweep.machine import LEAST_MEMORY, limit_memory
+
 #: A function by "module:name", and its arguments.
 Call = tuple[str, tuple[Any, ...]]
 #: Packages on whose versions the bits of results depend.
 _DECISIVE = ("numpy", "scipy", "numba", "ray")
-#: Bytes that a task may allocate however small its share of the node is.
-_LEAST = 2**30
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -48,22 +48,19 @@ def prepare_node(call: Call) -> None:
 def allowance(size: int) -> Iterator[None]:
     """Make allocation beyond `size` bytes more than now a MemoryError meanwhile; 0 is no limit.
 
-    The actor lives on, and its neighbours do not suffer from it.
+    At least `LEAST_MEMORY` is allowed. The actor lives on, and its neighbours do not suffer from it.
     """
     if size <= 0 or sys.platform != "linux":
         yield
         return
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _data() + max(size, _LEAST)
-    resource.setrlimit(
-        resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
-    )
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    limit_memory(_data() + max(size, LEAST_MEMORY))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def node_facts() -> dict[str, Any]:
@@ -79,13 +76,15 @@ def node_facts() -> dict[str, Any]:
 
 
 def _version_of_code(call: Call) -> str:
-    """Return a text that changes with the sources, where they lie, and what is called."""
-    total = hashlib.sha256(
-        repr((call, str(_PACKAGE), sys.version, os.environ.get("NUMBA_CACHE_DIR"))).encode()
-    )
-    for path in sorted(_PACKAGE.rglob("*kernels.py")):
-        total.update(f"{path} {path.stat().st_mtime_ns}\n".encode())
-    return total.hexdigest()[:32]
+    """Return a text that changes with the sources, where they lie, and what is called.
+
+    Times of change count, though they differ between nodes: a mark is for one node, and where sources are
+    unpacked anew the cache beside them is gone.
+    """
+    from sweep.kernel_cache import state_of_sources
+
+    known = (call, str(_PACKAGE), sys.version, os.environ.get("NUMBA_CACHE_DIR"), state_of_sources())
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:32]
 
 
 def _data() -> int:

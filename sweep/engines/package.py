@@ -13,9 +13,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
 from sweep.laws.parse import trace_paths
 from sweep.provenance import provenance
 
+#: Name of this project where it is installed.
+PROJECT = "sqd-sweep"
 #: Most bytes that a dashboard takes in one upload.
 UPLOAD_LIMIT = 100 * 2**20
 #: Names in the zip of the spec.
@@ -108,22 +113,32 @@ def requirements() -> dict[str, Any]:
         `python` (least version), `packages` (name -> [least version, first version too new or ""]) and
         `here` (name -> version).
     """
-    try:
-        given = metadata.metadata("sqd-sweep")
-    except metadata.PackageNotFoundError:  # run from a source folder: what is imported here has to do
-        here = {name: version for name, version in provenance()["versions"].items() if version}
-        packages = {
-            name: [version, ""] for name, version in here.items() if name not in ("python", "sqd-sweep")
-        }
-        return {"python": "3.11", "packages": packages, "here": here}
-    packages = {}
-    for line in given.get_all("Requires-Dist") or []:
-        if "extra ==" not in line and (name := re.match(r"[\w.-]+", line)):
-            least, new = (re.search(rf"{sign}\s*([\d.]+)", line) for sign in (">=", "<"))
-            packages[name[0]] = [least[1] if least else "0", new[1] if new else ""]
-    python = re.search(r"[\d.]+", str(given["Requires-Python"]))
     here = {name: version for name, version in provenance()["versions"].items() if version}
-    return {"python": python[0] if python else "3.11", "packages": packages, "here": here}
+    try:
+        packages = {needed.name: _bounds(needed.specifier) for needed in project_requirements()}
+        python = _bounds(SpecifierSet(metadata.metadata(PROJECT)["Requires-Python"]))[0]
+    except metadata.PackageNotFoundError:  # run from a source folder: what is imported here has to do
+        packages = {name: [version, ""] for name, version in here.items() if name not in ("python", PROJECT)}
+        python = "3.11"
+    return {"python": python, "packages": packages, "here": here}
+
+
+def project_requirements() -> list[Requirement]:
+    """Return what the installed project needs on this machine, without its extras.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError
+        The project is not installed but found on the path.
+    """
+    listed = [Requirement(text) for text in metadata.requires(PROJECT) or []]
+    return [needed for needed in listed if needed.marker is None or needed.marker.evaluate({"extra": ""})]
+
+
+def _bounds(versions: SpecifierSet) -> list[str]:
+    """Return the least version, and the first that is too new or ""."""
+    found = {bound.operator: bound.version for bound in versions}
+    return [found.get(">=", "0"), found.get("<", "")]
 
 
 def named_files(tables: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -55,6 +56,7 @@ def receive(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
 
 def serve(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
     """Execute tasks one after the other; replies are ("ready",), ("started",) and ("done", …)."""
+    from sweep.engines.pool import unusable
     from sweep.task import Arrays, execute
 
     shared: dict[str, Arrays] = {}
@@ -75,9 +77,9 @@ def serve(connection: Connection, inbox: queue.SimpleQueue[Any]) -> None:
         reply = ("done", outcome.arrays, error, outcome.details, outcome.seconds)
         try:
             message = pickle.dumps(reply, protocol=5)
-        except Exception as error:  # noqa: BLE001  whatever a task returned that cannot be sent
-            text = f"{type(error).__name__}: {error} (the task's result cannot be sent)"
-            message = pickle.dumps(("done", None, text, "", outcome.seconds), protocol=5)
+        except Exception as cause:  # noqa: BLE001  whatever a task returned that cannot be sent
+            arrays, error, details, _ = unusable(cause, "sent", traceback.format_exc())
+            message = pickle.dumps(("done", arrays, error, details, outcome.seconds), protocol=5)
         connection.send_bytes(message)
 
 

@@ -26,17 +26,6 @@ class Parameter(Protocol):
         """Return the canonical form of `value`, or raise TypeError or ValueError."""
 
 
-def canonical_number(value: float) -> float:
-    """Round to 12 significant digits, so that 0.3 and 3 × 0.1 are one parameter.
-
-    Examples
-    --------
-    >>> canonical_number(3 * 0.1)
-    0.3
-    """
-    return canonical(value)
-
-
 def number_text(value: float) -> str:
     """Return the shortest text that reads back to `value`; whole numbers have no decimal point.
 
@@ -107,7 +96,7 @@ class Range:
             given = math.inf
         if given is None:
             raise TypeError(f"{name} must be {self.text}, got {shown(value)}")
-        number = canonical_number(given)
+        number = canonical(given)
         inside = self.least < number if self.open_least else self.least <= number
         if not (inside and number <= self.most) or (self.whole and not number.is_integer()):
             raise ValueError(f"{name} must be {self.text}, got {shown(value)}")
@@ -165,7 +154,7 @@ class Brackets:
         given = as_float(value)
         if given is None:
             raise TypeError
-        number = canonical_number(given) + 0.0  # −0 becomes 0
+        number = canonical(given) + 0.0  # −0 becomes 0
         if not math.isfinite(number):
             raise ValueError
         return number

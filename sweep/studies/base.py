@@ -21,9 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from sweep.arguments import check_count
 from sweep.arrivals import as_arrivals
-from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_count, check_fraction, check_rate
+from sweep.cell import MOST_CHOICES, MOST_SERVERS, Cell, check_fraction, check_rate
 from sweep.laws import parse_law
+from sweep.precision import replica_faults
 from sweep.routing import as_rule
 from sweep.schema import stored_variables
 from sweep.wording import shown, suggestion
@@ -125,12 +127,7 @@ class RunTable(Table):
                 if getattr(self, name):
                     yield f"{name} must come with target_stderr, got {shown(getattr(self, name))} alone"
             return
-        if self.max_replicas is None:
-            yield "max_replicas must be given with target_stderr, got none: the most replicas of a cell"
-        elif self.max_replicas < self.replicas:
-            yield f"max_replicas must be at least replicas = {self.replicas}, got {self.max_replicas}"
-        if self.replicas < 2:
-            yield "replicas must be at least 2 with target_stderr, got 1: one has no error"
+        yield from replica_faults(self.replicas, self.max_replicas)
 
 
 class RoutedTable(RunTable):
@@ -208,8 +205,6 @@ class SweepSpec(Table):
     #: Tables of the schema for a replica and for a limit, and the group of results.nc of the latter.
     REPLICA_KIND: ClassVar[str]
     LIMIT_KIND: ClassVar[str]
-    #: Groups of results.nc that hold replicas.
-    REPLICA_GROUPS: ClassVar[tuple[str, ...]]
     #: Named tasks that compute them.
     REPLICA_TASK: ClassVar[str]
     LIMIT_TASK: ClassVar[str]

@@ -106,7 +106,6 @@ class EquilibriumSpec(SweepSpec):
     LIMIT_AXES: ClassVar[tuple[str, ...]] = ("d", "lam", "G")
     REPLICA_KIND: ClassVar[str] = "equilibrium"
     LIMIT_KIND: ClassVar[str] = "invariant"
-    REPLICA_GROUPS: ClassVar[tuple[str, ...]] = ("equilibrium", "equilibrium_from_empty")
     REPLICA_TASK: ClassVar[str] = "sweep.work:run_equilibrium"
     LIMIT_TASK: ClassVar[str] = "sweep.work:solve_invariant"
     TARGET: ClassVar[str] = "X_batch"

@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, Field, Strict, field_validator
 
+from sweep.arguments import canonical
 from sweep.arrivals import Profile, as_arrivals
-from sweep.cell import Cell, canonical
+from sweep.cell import Cell
 from sweep.costs import path_bytes, path_seconds
 from sweep.diffusion.checks import check_positions
 from sweep.diffusion.model import Diffusion, sigma2_of
@@ -149,7 +150,6 @@ class HeavyTrafficSpec(SweepSpec):
     LIMIT_AXES: ClassVar[tuple[str, ...]] = ("b1", "b0", "ell", "G")
     REPLICA_KIND: ClassVar[str] = "scaled"
     LIMIT_KIND: ClassVar[str] = "diffusion"
-    REPLICA_GROUPS: ClassVar[tuple[str, ...]] = ("network",)
     REPLICA_TASK: ClassVar[str] = "sweep.work:run_scaled"
     LIMIT_TASK: ClassVar[str] = "sweep.work:solve_heavy_limit"
     TARGET: ClassVar[str] = "X"
@@ -167,7 +167,9 @@ class HeavyTrafficSpec(SweepSpec):
         TypeError, ValueError
             Parameters that make no network, or that the study does not have.
         """
-        self._limit(point).model  # noqa: B018  raises where σ² is infinite
+        return self._cell(point, self._limit(point))
+
+    def _cell(self, point: Point, limit: DiffusionLimit) -> Cell:
         lam, fraction = prelimit(m=point.m, b1=point.b1, b0=point.b0)
         run = self.run
         if not run.replacement and point.ell > point.N:
@@ -185,27 +187,25 @@ class HeavyTrafficSpec(SweepSpec):
             lam=lam,
             G=parse_law(point.G),
             arrivals=as_arrivals(run.arrivals),
-            initial=Scaled(
-                start=self._start(point), m=point.m, exchangeable=run.exchangeable, fixed=run.fixed
-            ),
+            initial=Scaled(start=limit.initial, m=point.m, exchangeable=run.exchangeable, fixed=run.fixed),
             replacement=run.replacement,
             fraction=fraction,
         )
 
     def _limit(self, point: Point) -> DiffusionLimit:
-        limit = DiffusionLimit(b1=point.b1, b0=point.b0, ell=point.ell, G=parse_law(point.G), initial="empty")
-        start = as_start(self.run.initial, model=limit.model)
-        return DiffusionLimit(b1=point.b1, b0=point.b0, ell=point.ell, G=limit.G, initial=start.text)
-
-    def _start(self, point: Point) -> str:
-        return self._limit(point).initial
+        """Return the limit of a point; ValueError where σ² is infinite or X_0 has no such law."""
+        G = parse_law(point.G)
+        model = Diffusion(b1=point.b1, b0=point.b0, ell=point.ell, sigma2=sigma2_of(G))
+        start = as_start(self.run.initial, model=model)
+        return DiffusionLimit(b1=point.b1, b0=point.b0, ell=point.ell, G=G, initial=start.text)
 
     def cells(self) -> tuple[Case, ...]:
         """Return every case, in grid order."""
         return tuple(self._case(point) for point in self.points())
 
     def _case(self, point: Point) -> Case:
-        cell, limit = self.cell(point), self._limit(point)
+        limit = self._limit(point)
+        cell = self._cell(point, limit)
         scale = f"m={point.m} {limit.text}"
         return Case(
             group="network",
@@ -264,7 +264,7 @@ class HeavyTrafficSpec(SweepSpec):
     def frame(self) -> dict[str, Any]:
         """Return what may never change in a store, as plain JSON values."""
         given = self.run.initial.strip()
-        initial = given if given == "stationary" else self._start(next(self.points()))
+        initial = given if given == "stationary" else self._limit(next(self.points())).initial
         return {**super().frame(), "initial": initial, "positions": self.positions.tolist()}
 
     def settled(self, frame: Mapping[str, Any]) -> Self:

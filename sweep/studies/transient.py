@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from sweep.arguments import check_count
 from sweep.arrivals import as_arrivals
-from sweep.cell import Cell, check_count
+from sweep.cell import Cell
 from sweep.costs import distance_seconds, path_bytes, path_seconds
 from sweep.grids import Floats, check_ages, check_snapshots, check_times
 from sweep.initial import Invariant, Scaled, parse_initial
@@ -179,7 +180,6 @@ class TransientSpec(SweepSpec):
     LIMIT_AXES: ClassVar[tuple[str, ...]] = ("d", "lam", "G")
     REPLICA_KIND: ClassVar[str] = "network"
     LIMIT_KIND: ClassVar[str] = "fluid"
-    REPLICA_GROUPS: ClassVar[tuple[str, ...]] = ("network",)
     REPLICA_TASK: ClassVar[str] = "sweep.work:run_replicas"
     LIMIT_TASK: ClassVar[str] = "sweep.work:solve_limit"
     TARGET: ClassVar[str] = "S_sup"
