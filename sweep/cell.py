@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from sweep.arguments import canonical, check_count, check_switch, real
 from sweep.arrivals import Profile, as_arrivals
 from sweep.delayed import Delayed
 from sweep.explicit import Explicit
-from sweep.initial import Initial, Invariant, Lengths, as_initial
+from sweep.initial import Initial, Invariant, Lengths, Scaled, as_initial
 from sweep.laws import Law, as_law
 from sweep.routing import check_routing, limit_phi
 from sweep.seeds import digest
@@ -128,10 +128,21 @@ class Limit:
         identities = {
             n: v.identity if isinstance(v, (Law, Delayed, Profile, Initial)) else v for n, v in values.items()
         }
-        return digest(" ".join(f"{name}={value}" for name, value in identities.items()))
+        words = [f"{name}={value}" for name, value in identities.items()]
+        return digest(" ".join([*words, *self._corrections()]))
 
     def _names(self) -> tuple[str, ...]:
         return ("d", "lam", "G", "arrivals", "initial", "fraction")
+
+    def _corrections(self) -> Iterator[str]:
+        """Yield a word for each fault by which earlier versions may have stored wrong numbers of this.
+
+        They are computed anew under another key; all others keep theirs, and their random streams.
+        """
+        from sweep.fluid.mesh import was_graded  # which needs this class
+
+        if was_graded(self):
+            yield "mesh=even"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +214,22 @@ class Cell(Limit):
         # Named only where they differ from what nearly every cell has.
         special = [name for name in ("routing", "method") if getattr(self, name) != _USUAL[name]]
         return ("N", "replacement", *super()._names(), *special)
+
+    def _corrections(self) -> Iterator[str]:
+        from sweep.diffusion.start import was_infinite
+        from sweep.network.corrections import was_beyond_tables, was_continued_as_power
+
+        yield from super()._corrections()
+        if was_continued_as_power(self):
+            yield "tail=geometric"
+        if was_beyond_tables(self):
+            yield "tables=whole"
+        if (
+            isinstance(self.initial, Scaled)
+            and self.initial.exchangeable
+            and was_infinite(self.initial.start)
+        ):
+            yield "draws=finite"
 
     @property
     def limit(self) -> Limit:

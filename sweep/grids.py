@@ -72,7 +72,11 @@ def check_ages(ages: ArrayLike | None, snapshots: Floats) -> Floats:
 
 
 def default_ages(snapshots: Floats) -> Floats:
-    """Return ages 0 … the last snapshot in equal steps, then inf: no job can be older than the clock."""
+    """Return ages 0 … the last snapshot in equal steps, then inf.
+
+    From empty queues and fresh ages no job is older than the clock; older ones of other starts lie in the
+    last cell.
+    """
     if snapshots.size == 0:
         return np.array([math.inf])
     oldest = float(snapshots[-1])

@@ -258,9 +258,28 @@ class Scaled(Initial):
         return True
 
     def check(self, N: int, lam: float, G: Law) -> None:  # noqa: ARG002
-        """Raise if there are more fixed positions than servers."""
+        """Raise if there are more fixed positions than servers, or points with queues that are too long."""
+        from sweep.diffusion.start import as_start
+
         if len(self.fixed) > N:
             raise ValueError(f"initial must fix at most N queues, got {len(self.fixed)} with N = {N}")
+        points = as_start(self.start).points.tolist()
+        check_longest(math.sqrt(self.m) * max(points, default=0.0), self)
+
+
+def check_longest(jobs: float, initial: Scaled) -> None:
+    """Refuse a queue of ⌊`jobs`⌋ jobs in a start in heavy traffic where that is more than `LONGEST`.
+
+    Raises
+    ------
+    ValueError
+        So long a queue.
+    """
+    if jobs >= LONGEST + 1:
+        raise ValueError(
+            f"initial must have queues of at most {LONGEST} jobs, got one of {jobs:.4g} from {initial}: "
+            "take a smaller m, smaller positions or a lighter law"
+        )
 
 
 def parse_initial(text: str, field: str = "initial") -> Initial:

@@ -21,7 +21,9 @@ OTHERS = ["-m", "not alone", "-n", "logical", "--maxprocesses", "8", "--dist", "
 def main() -> int:
     """Return 0 if all pass."""
     with tempfile.TemporaryFile() as said:
-        others = subprocess.Popen(["nice", *PYTEST, *OTHERS], stdout=said, stderr=subprocess.STDOUT)
+        others = subprocess.Popen(
+            ["nice", "-n", "19", *PYTEST, *OTHERS], stdout=said, stderr=subprocess.STDOUT
+        )
         try:
             codes = [subprocess.call([*PYTEST, "-m", "alone", *ALONE]), others.wait()]
         finally:

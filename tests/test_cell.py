@@ -195,3 +195,17 @@ def test_streams_depend_on_seed_cell_replica_and_purpose_alone():
         (1, key, 0, Purpose.SERVICES),
     ]:
         assert stream(seed, cell, replica, purpose).integers(2**63, size=4).tolist() != first
+
+
+@pytest.mark.parametrize(
+    ("ell", "exchangeable", "changed"), [(20, True, True), (2, True, False), (20, False, False)]
+)
+def test_cells_whose_draws_overflowed_have_another_key(
+    monkeypatch: pytest.MonkeyPatch, ell: int, exchangeable: bool, changed: bool
+) -> None:
+    start = f"stationary(b1=-2, b0=1, ell={ell}, sigma2=2)"
+    values = {"N": 10, "d": 2, "lam": 0.5, "G": "exponential"}
+    cells = [Cell(**values, initial=Scaled(start=start, m=4, exchangeable=exchangeable)) for _ in range(2)]
+    key = cells[0].key
+    monkeypatch.setattr("sweep.diffusion.start.was_infinite", lambda _: False)
+    assert (cells[1].key != key) is changed

@@ -309,6 +309,17 @@ def test_time_zero_is_the_law_of_the_start() -> None:
     assert float(data["quantile"][0, 0]) == pytest.approx(2.0 * math.log(2.0))
     alone = solve_diffusion(**SIMPLE, times=[0.0], initial="point(x=1.5)")
     assert np.array_equal(alone.v.values[0], alone.x.values < 1.5)
+    far = solve_diffusion(**SIMPLE, times=[0.0], initial="point(x=1e308)")
+    assert np.array_equal(far.v.values[0], far.x.values < 1e308)
+    assert float(far.x[-1]) == 1e308
+    assert as_start("points(1e-31: 0.4, 1e-30: 0.6)").quantile(0.5) == 1e-30
+
+
+def test_lengths_whose_squares_underflow_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"sigma2 must be such that squares of lengths do not underflow, got 1e-300"
+    ):
+        solve_diffusion(**{**SIMPLE, "sigma2": 1e-300}, times=[1e-20])
 
 
 def test_every_variable_is_labelled() -> None:

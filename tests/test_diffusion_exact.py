@@ -51,11 +51,32 @@ def test_stationary_law_is_consistent(ell: int, r: float) -> None:
     assert law.v(far) == 0.0
 
 
+@pytest.mark.parametrize(("b1", "r"), [(-1e-13, 0.0), (-1.0, -1e10), (-2.0, 0.5), (-2.0, 0.99999)])
+def test_many_choices_overflow_nowhere(b1: float, r: float) -> None:
+    # [r + (1 − r) e^{θ(ell−1)x}]^{−1/(ell−1)} with the exponential taken out of the brackets.
+    ell, theta = 1000, -b1
+    x = np.array([0.3, 0.69, 0.6997, 0.705, 0.72, 2.0, 30.0]) / theta
+    law = stationary(b1=b1, b0=-b1 * r, ell=ell, sigma2=2.0)
+    far = np.log1p(-r + r * np.exp(-theta * (ell - 1) * x))
+    exact = np.exp(-theta * x - far / (ell - 1))
+    assert law.v(x) == pytest.approx(exact, rel=1e-13)
+    assert law.quantile(1.0 - exact) == pytest.approx(x, rel=1e-10, abs=1e-3 / theta)
+
+
+@pytest.mark.parametrize("r", [-1e4, -2.7e9, -2.336822864030e12, -1e15])
+def test_mean_for_two_choices_is_a_logarithm(r: float) -> None:
+    # ∫_0^1 dy/(1 − r y) = log(1 − r)/(−r), and 1/θ = 1/2
+    law = stationary(b1=-2.0, b0=2.0 * r, ell=2, sigma2=2.0)
+    assert law.mean == pytest.approx(0.5 * math.log1p(-r) / -r, rel=1e-12, abs=0.0)
+
+
 def test_stationary_law_without_uniform_stream_has_a_power_tail() -> None:
     law = stationary(b1=0.0, b0=-1.0, ell=3, sigma2=2.0)
     assert law.v([0.0, 4.0]) == pytest.approx([1.0, 1.0 / 3.0])  # (1 + 2x)^{−1/2}
     assert law.quantile(2.0 / 3.0) == pytest.approx(4.0)
     assert (law.mean, law.tail_rate) == (math.inf, 0.0)
+    wide = stationary(b1=0.0, b0=-1.0, ell=1000, sigma2=2.0)  # (1 + 999 x)^{−1/999}
+    assert wide.quantile([0.5, 0.6]) == pytest.approx([2.0**999 / 999.0, math.inf])
 
 
 @pytest.mark.parametrize(("b1", "b0"), [(-1.0, 1.0), (1.0, -3.0), (0.0, 0.0), (-1.0, 2.0)])

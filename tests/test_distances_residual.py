@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from sweep.distances import Atoms, Measure, PiecewiseLinear, kolmogorov, residual_norm
-from sweep.laws import Deterministic, Exponential, Lomax, Uniform, parse_law
+from sweep.distances.residual import _log_survival
+from sweep.laws import Deterministic, Exponential, Lomax, Trace, Uniform, parse_law
 from tests.laws_table import REFERENCES
 
 INF = math.inf
@@ -141,6 +143,26 @@ def test_every_law_agrees_with_a_direct_search(text: str, size: int) -> None:
     slack = 2e-4 * expected + 1e-6
     assert abs(found.value - expected) <= found.error + slack
     assert found.error <= 0.08 * found.value
+
+
+def test_log_survival_of_a_trace_is_read_from_a_table_with_equal_bits(tmp_path: Path) -> None:
+    np.save(tmp_path / "values.npy", np.random.default_rng(1).exponential(1.0, 500).round(2) + 0.01)
+    law = parse_law(f"trace({tmp_path / 'values.npy'})")
+    jumps = np.array(law.breakpoints)
+    ages = np.concatenate([[0.0], jumps, np.nextafter(jumps, 0.0), np.linspace(0.0, 12.0, 3001)])
+    assert np.array_equal(_log_survival(law)(ages), law.log_survival(ages))
+
+
+def test_a_trace_of_many_numbers_asks_for_log_survival_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "values.npy", rng.exponential(1.0, 500))
+    law, asked = parse_law(f"trace({tmp_path / 'values.npy'})"), []
+    plain = Trace.log_survival
+    monkeypatch.setattr(Trace, "log_survival", lambda law, x: asked.append(np.size(x)) or plain(law, x))
+    assert residual_norm(law, Atoms(rng.random(20), 0.05), Atoms(rng.random(20), 0.05)).value > 0.0
+    assert asked == [501]
 
 
 @pytest.mark.parametrize("text", ["lomax(beta=1.5)", "uniform(width=1)"])

@@ -32,8 +32,6 @@ from tests.pages import (
     write_specs,
 )
 
-pytestmark = pytest.mark.alone
-
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 EQUILIBRIUM = """

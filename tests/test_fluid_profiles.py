@@ -10,6 +10,7 @@ import pytest
 import sweep
 from sweep.cell import Limit
 from sweep.errors import AccuracyError
+from sweep.fluid import exact
 from sweep.fluid.mesh import plan_mesh
 
 TIMES = [0.0, 1.0, 3.3, 5.0, 10.0]
@@ -96,6 +97,16 @@ def test_the_invariant_state_of_exponential_services_stays_by_the_ode_too() -> N
         d=2, lam=0.9, G="exponential", times=[5.0], levels=4, initial="invariant", method="ode"
     )
     assert fluid.S.values[0] == pytest.approx([0.9, 0.9**3, 0.9**7, 0.9**15], abs=1e-11)
+
+
+def test_an_integration_that_stops_early_is_an_error() -> None:
+    # y' = y² from 1 is 1/(1 − t).
+    limit, one = Limit(d=2, lam=0.9, G="exponential"), np.ones(1)
+    assert exact._integrate(limit, lambda _, y: y * y, one, np.array([0.5]))[0, 0] == pytest.approx(2.0)
+    with pytest.raises(
+        AccuracyError, match=r"accuracy must be within reach up to t = 2, got 1e-12: .* At t = "
+    ):
+        exact._integrate(limit, lambda _, y: y * y, one, np.array([2.0]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,16 @@ import pytest
 
 import sweep
 from sweep.cell import Cell, Limit
+from sweep.errors import AccuracyError
+from sweep.explicit import Explicit
+from sweep.fluid import aged, start
+from sweep.fluid.aged import AgedStart
 from sweep.fluid.exact import solve_phase_type
 from sweep.fluid.invariant import solve_invariant
+from sweep.fluid.mean_length import Estimate
 from sweep.fluid.transient import solve
 from sweep.initial import Invariant, parse_initial
+from sweep.laws import parse_law
 
 LAWS = (
     "exponential",
@@ -162,3 +170,39 @@ def test_snapshots_by_the_phases_need_fresh_ages() -> None:
         sweep.solve_fluid(
             d=2, lam=0.5, G="exponential", times=[1.0], initial=LENGTHS, snapshots=[1.0], method="ode"
         )
+
+
+@pytest.mark.parametrize("error", [4e-3, np.inf])
+def test_jobs_of_an_invariant_state_known_too_badly_are_an_error(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # For lognormal(sigma=3) at λ = 1/2 it is 4e-3, for want of levels; inf with one level.
+    arguments = {"d": 2, "lam": 0.5, "G": "exponential", "initial": "invariant"}
+    state = dataclasses.replace(solve_invariant(Limit(**arguments)), length=Estimate(33.5, error))
+    monkeypatch.setattr(start, "solve_invariant", lambda *_, **__: state)
+    if error < np.inf:
+        assert sweep.solve_fluid(**arguments, times=[0.0], tolerance=0.005).X.item() == 33.5
+    with pytest.raises(
+        AccuracyError, match=r"tolerance must be at least .* of the jobs at time 0"
+    ) as refused:
+        sweep.solve_fluid(**arguments, times=[0.0])
+    assert refused.value.reached == error
+
+
+def test_many_ages_are_weighed_in_blocks_with_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    profile = Explicit(rng.integers(1, 4, 2000), rng.random(2000)).profile()
+    aged_start, times = AgedStart(parse_law("uniform(width=2)"), profile), np.linspace(0.0, 2.0, 300)
+    whole = aged_start.remaining(3, times), aged_start.younger(3, 0.5, times)
+    # Without arrivals, ages a ≤ 1 of Ḡ = 1 − a/2 survive with probability (1 − (a + t)/2)⁺/(1 − a/2).
+    left = np.maximum(1.0 - (np.array([age for age, _ in profile.atoms]) + 0.5) / 2.0, 0.0)
+    share = left / (1.0 - np.array([age for age, _ in profile.atoms]) / 2.0)
+    assert whole[1][0, -1] == pytest.approx(share.mean(), rel=1e-12)
+    monkeypatch.setattr(aged, "_BLOCK", 2**13)
+    tracemalloc.start()
+    parts = aged_start.remaining(3, times), aged_start.younger(3, 0.5, times)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(whole[0], parts[0])
+    assert np.array_equal(whole[1], parts[1])
+    assert peak < 2e6  # 8 · 300 · 2000 bytes are 4.8e6

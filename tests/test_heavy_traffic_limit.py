@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
 
+from sweep.diffusion import prelimit as prelimit_module
 from sweep.diffusion import tagged
 from sweep.diffusion.density import solve_diffusion
 from sweep.diffusion.exact import stationary
@@ -165,6 +166,34 @@ def test_equilibria_at_finite_m_refuse_what_has_none() -> None:
         ValueError, match=r"m must be three or more scales that grow fourfold, got \[100, 200, 400\]"
     ):
         extrapolated_mean(-2, 1, 2, m=[100, 200, 400])
+
+
+def test_queues_too_long_for_their_mean_are_an_error() -> None:
+    # 1600 levels end at x = 1600/√m = .16, below the mean itself: the limit is .433, and .374 was returned.
+    text = r"m must be smaller for b1 = -2, b0 = 1 and erlang\(k=4\), got 1e\+08: queues are so long that"
+    with pytest.raises(AccuracyError, match=text) as caught:
+        prelimit_mean(1e8, -2, 1, 2, "erlang(k=4)")
+    assert caught.value.reached > 0.06
+    with pytest.raises(AccuracyError, match=r"m must be smaller for b1 = -0\.2, .* an error of "):
+        extrapolated_mean(-0.2, 0.19, 2, "hyperexponential(scv=4)", m=[1600, 6400, 25600])
+
+
+def test_errors_of_means_are_carried_into_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Means 1 + h + h², h = m^{−1/2}, as far off as they say, each in the worse direction.
+    error = 1e-3
+    signs = {100.0: 1.0, 400.0: -1.0, 1600.0: 1.0}
+
+    def mean(m: float, *_: object) -> prelimit_module._Mean:
+        return prelimit_module._Mean(1.0 + m**-0.5 + 1.0 / m + error * signs[m], error)
+
+    monkeypatch.setattr(prelimit_module, "_mean", mean)
+    found = extrapolated_mean(-2, 1, 2, "erlang(k=4)", m=[100, 400, 1600])
+    assert found.value == pytest.approx(1.0 + 5.0 * error)
+    assert found.error >= 5.0 * error
+    signs.update(dict.fromkeys(signs, 0.0))
+    plain = extrapolated_mean(-2, 1, 2, "erlang(k=4)", m=[100, 400, 1600])
+    assert plain.error >= 5.0 * error
+    assert plain.value == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("row", published())

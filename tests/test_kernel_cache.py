@@ -18,8 +18,6 @@ from numba.core.dispatcher import Dispatcher
 import sweep
 from sweep.kernel_cache import sources_of_kernels
 
-pytestmark = pytest.mark.alone
-
 #: Imports every module of kernels, and compiles the smallest kernel.
 COMPILE = """
 import importlib, sweep

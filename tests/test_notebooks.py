@@ -10,8 +10,6 @@ import pytest
 
 from analysis.notebooks.execute import FOLDER, NAMES, executed, text_of
 
-pytestmark = pytest.mark.alone
-
 #: What each must have found.
 FINDINGS = {
     "convergence": ("agrees with −1/2", "lack of fit p"),

@@ -16,6 +16,8 @@ from sweep.diffusion.cole_hopf import cole_hopf
 from sweep.diffusion.density import solve_diffusion
 from sweep.diffusion.labels import PARTICLES
 from sweep.diffusion.particles import simulate_particles
+from sweep.diffusion.start import as_start
+from sweep.errors import AccuracyError
 
 Floats = NDArray[np.float64]
 SIMPLE: dict[str, Any] = {"b1": -2.0, "b0": 1.0, "ell": 2, "sigma2": 2.0}
@@ -39,6 +41,26 @@ GOOD: dict[str, Any] = {**SIMPLE, "times": [0.5, 1.0], "particles": 200, "seed":
         ),
         ({"x": [2.0, 1.0]}, ValueError, "x must be finite, not negative and increase"),
         ({"initial": [1.0, 2.0]}, ValueError, "initial must hold 200 positions, one a particle, got 2"),
+        (
+            {"b1": -1e200, "b0": 0.0},
+            ValueError,
+            r"step must move particles by at most 1e\+150, got 0\.1 with b1=-1e\+200 .*: take a smaller one",
+        ),
+        (
+            {"sigma2": 1e308, "step": None},
+            ValueError,
+            r"step must move particles by at most 1e\+150, got 0\.01",
+        ),
+        (
+            {"b1": 1e140, "sigma2": 1e-300, "step": None},
+            ValueError,
+            "step must make at most 1e.13 moves of particles up to t = 1, got 0, as b1",
+        ),
+        (
+            {"b1": 1e150, "times": [1e10], "step": None},
+            ValueError,
+            "step must make at most 1e.13 moves of particles up to t = 1e.10, got 0, as b1",
+        ),
     ],
 )
 def test_bad_arguments_are_named(change: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -95,6 +117,55 @@ def test_given_starts_stay_with_their_particles_and_steps_may_be_automatic() -> 
 def test_positions_are_never_negative() -> None:
     data = simulate_particles(**{**GOOD, "b1": -50.0}, positions=True)
     assert data.X.values.min() >= 0.0
+
+
+@pytest.mark.parametrize("initial", ["point(x=1e308)", "law(lomax(beta=1.01), mean=1e308)"])
+def test_particles_too_far_out_for_a_mean_are_no_silent_answer(initial: str) -> None:
+    with pytest.raises(AccuracyError, match="initial must be such that numbers do not overflow, got "):
+        simulate_particles(**{**GOOD, "times": [0.1], "initial": initial})
+
+
+def test_large_drifts_are_simulated_in_steps_that_suit_them() -> None:
+    # Without noise to speak of a particle moves by b1 t = 2.
+    data = simulate_particles(
+        b1=1e200, b0=0, ell=2, sigma2=1, times=[2e-200], particles=2, seed=1, step=1e-200
+    )
+    assert data["mean"].values == pytest.approx([2.0], rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "x", [[1e-310, 0.0], [0.0, math.inf, 1.0], [math.nan, 1.0, math.nan, 0.0], [1.0, -math.inf, math.nan]]
+)
+def test_sorting_stays_within_its_arrays_whatever_the_numbers(x: list[float]) -> None:
+    # Room on both sides, which stays as it is.
+    order, first = np.full(x_size := len(x) + 40, -7, np.int64), np.full(x_size + 1, -7, np.int64)
+    inner = slice(20, 20 + len(x))
+    kernels.sort_particles(np.array(x), first[20 : 21 + len(x)], order[inner])
+    assert sorted(order[inner].tolist()) == list(range(len(x)))
+    assert set(order[:20].tolist() + order[inner.stop :].tolist()) == {-7}
+    assert set(first[:20].tolist() + first[inner.stop + 1 :].tolist()) == {-7}
+    if not any(map(math.isnan, x)):
+        assert np.array_equal(np.array(x)[order[inner]], np.sort(x))
+
+
+def test_points_beyond_all_cells_are_put_into_the_last() -> None:
+    assert as_start([1e300, 0.0]).masses(4, 1e-3).tolist() == pytest.approx([0.5, 0.0, 0.0, 0.5])
+
+
+def test_starts_from_points_are_draws_even_for_as_many_particles() -> None:
+    # Binomial bound: of 2000 pairs, each of two draws is 2 with probability .8, and both are with .64.
+    start, rng = as_start("points(0.5: 0.2, 2: 0.8)"), np.random.default_rng(5)
+    pairs = np.array([start.draw(rng, 2) for _ in range(2000)]) == 2.0
+    assert np.abs(pairs.mean(axis=0) - 0.8).max() <= 4.0 * math.sqrt(0.16 / 2000)
+    assert abs(pairs.all(axis=1).mean() - 0.64) <= 4.0 * math.sqrt(0.64 * 0.36 / 2000)
+    assert as_start([3.0, 1.0]).draw(rng, 2).tolist() == [3.0, 1.0]
+    runs = [
+        simulate_particles(
+            **SIMPLE, times=[0.0], particles=2, seed=1, replica=k, initial="points(0.5: 0.2, 2: 0.8)"
+        )["mean"].item()
+        for k in range(20)
+    ]
+    assert set(runs) > {2.0, 1.25}
 
 
 # ---- laws ---------------------------------------------------------------------------------------------

@@ -98,6 +98,14 @@ def test_counts_that_are_none_are_refused(counts: Any, message: str) -> None:
         empirical_distances(np.array(counts), N=4, m=100, x=[0.0], limit=limit)
 
 
+@pytest.mark.parametrize(
+    ("cell", "initial"), [((1e200, 0, 2, 2.0), "empty"), ((-1, 0, 2, 2.0), "point(x=1e308)")]
+)
+def test_default_positions_that_overflow_are_refused(cell: Any, initial: str) -> None:
+    with pytest.raises(ValueError, match="b1, b0, sigma2 and initial must be such that numbers do not overf"):
+        default_x([(-2, 1, 2, 2.0), cell], initial, 1.0)
+
+
 def test_default_positions_cover_all_cells() -> None:
     cells = [(-2.0, 1.0, 2, 2.0), (1.0, 0.5, 3, 1.25)]
     x = default_x(cells, "law(exponential, mean=0.7)", 3.0)

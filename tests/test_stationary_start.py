@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sweep.diffusion.density import solve_diffusion
 from sweep.diffusion.exact import stationary
 from sweep.diffusion.model import Diffusion
 from sweep.diffusion.particles import simulate_particles
-from sweep.diffusion.start import as_start
+from sweep.diffusion.start import as_start, was_infinite
 
 SIMPLE: dict[str, Any] = {"b1": -2.0, "b0": 1.0, "ell": 2, "sigma2": 2.0}
 OTHER: dict[str, Any] = {"b1": -1.0, "b0": -3.0, "ell": 3, "sigma2": 1.25}
@@ -78,6 +79,19 @@ def test_a_stationary_start_is_its_law() -> None:
     draws = start.draw(np.random.default_rng(3), 20_000)
     for at, share in zip(x[1:], law.v(x[1:]), strict=True):
         assert abs(np.mean(draws > at) - share) <= 4.0 * math.sqrt(share * (1.0 - share) / draws.size)
+
+
+def test_draws_of_many_choices_are_finite() -> None:
+    # (1 − U)^{−49} overflows for one in two million draws, (1 − U)^{−999} for half of them.
+    for ell in (50, 1000):
+        parameters = {**SIMPLE, "ell": ell}
+        start, law = as_start("stationary", model=Diffusion(**parameters)), stationary(**parameters)
+        U = np.array([0.2, 0.7, -math.expm1(-709.5 / 49.0), -math.expm1(-720.0 / 49.0), 1.0 - 2.0**-53])
+        rng = SimpleNamespace(random=lambda size, U=U: U[:size])
+        draws = start.draw(rng, U.size)  # type: ignore[arg-type]
+        assert law.v(draws) == pytest.approx(1.0 - U, rel=1e-9)
+        assert was_infinite(start.text)
+    assert not any(map(was_infinite, (TEXT, "empty", "law(exponential, mean=2.0)", "points(1.0: 0.5)")))
 
 
 @pytest.mark.parametrize("parameters", [SIMPLE, OTHER, {**SIMPLE, "ell": 5}, {**SIMPLE, "b0": 0.0}])

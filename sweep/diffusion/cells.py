@@ -21,8 +21,9 @@ _CELLS, _MOST_CELLS = 128, 1 << 14
 _OF_SCALE = 8.0
 #: Steps of the coarsest resolution, over the horizon and before the first output.
 _STEPS, _FIRST_STEPS = 64, 16
-#: Earliest output: steps before it are a millionth of it and less, and squares of widths are of their order.
-_EARLIEST = 1e-280
+#: Earliest output: steps before it are a millionth of it and less. Least width, whose square still has digits
+#: when it is halved a few times.
+_EARLIEST, _NARROWEST = 1e-280, 1e-156
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def pilot(model: Diffusion, start: Start, times: list[float], spill: float) -> t
     Raises
     ------
     ValueError
-        A time so early that the steps before it underflow.
+        A time so early, or a variance so small, that steps or squares of widths underflow.
     """
     if times[0] < _EARLIEST:
         raise ValueError(f"times must be 0 or at least {_EARLIEST:g}, got {times[0]:g}")
@@ -96,6 +97,11 @@ def pilot(model: Diffusion, start: Start, times: list[float], spill: float) -> t
     reach = start.reach(0.5 * spill)
     domain = max(8.0 * math.sqrt(model.D) * roots[1] * roots[1], reach * 1.5)
     count = coarsest_cells(start, domain)
+    if domain / count < _NARROWEST:
+        raise ValueError(
+            f"sigma2 must be such that squares of lengths do not underflow, got {model.sigma2:g} "
+            f"with t = {times[0]:g}: scale time and length"
+        )
     cells = Cells(start.masses(count, domain / count), domain / count)
     found, doublings, spilled = [], [], 0.0
     for node in range(1, len(roots)):

@@ -155,7 +155,9 @@ def solve(
     """
     later = [time for time in times.tolist() if time > 0.0]
     if not later:
-        x = np.arange(_INTERVALS + 1) * (start.reach(_LAST_SHARE) or 1.0) / _INTERVALS if x is None else x
+        if x is None:
+            end = start.reach(_LAST_SHARE) or 1.0
+            x = np.arange(_INTERVALS + 1, dtype=np.float64) * (end / _INTERVALS)
         return x, Solution((at_start(start, x, probabilities),), (zeros(x, probabilities),))
     schedule, found = pilot(model, start, later, _SPILL * tolerance)
     if x is None:

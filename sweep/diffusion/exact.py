@@ -14,6 +14,11 @@ from sweep.diffusion.model import Diffusion
 
 Floats = NDArray[np.float64]
 
+#: Exponents whose exponential float64 holds with room, and at all.
+_MOST_GROWTH, _LAST_GROWTH = 700.0, 709.78
+#: r y below which SciPy's ₂F₁ for ell = 2 has lost digits to cancellation.
+_FAR = -1e5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stationary:
@@ -78,18 +83,22 @@ class Stationary:
         power = self.diffusion.ell - 1
         rate = self.tail_rate * power
         growth = rate * x
-        if growth > 700.0:
-            # e^{θ(ell−1)x} overflows, and r has long been negligible beside it.
+        stretched = math.inf if growth > _MOST_GROWTH else x if rate == 0.0 else math.expm1(growth) / rate
+        grown = self._excess * stretched
+        if grown == math.inf and rate > 0.0:
+            # e^{θ(ell−1)x} or a multiple of it overflows, and r has long been negligible beside it.
             return math.exp(-self.tail_rate * x - math.log(self._excess / rate) / power)
-        stretched = x if rate == 0.0 else math.expm1(growth) / rate
-        return math.exp(-math.log1p(self._excess * stretched) / power)
+        return math.exp(-math.log1p(grown) / power)
 
     def _quantile(self, probability: float) -> float:
         if not 0.0 <= probability < 1.0:
             raise ValueError(f"probability must lie in [0, 1), got {probability!r}")
         power = self.diffusion.ell - 1
         rate = self.tail_rate * power
-        stretched = math.expm1(-power * math.log1p(-probability)) / self._excess
+        growth = -power * math.log1p(-probability)
+        stretched = math.inf if growth > _LAST_GROWTH else math.expm1(growth) / self._excess
+        if rate * stretched == math.inf:
+            return (growth + math.log(rate / self._excess)) / rate
         return stretched if rate == 0.0 else math.log1p(rate * stretched) / rate
 
     @property
@@ -190,6 +199,8 @@ def truncated_mean(model: Diffusion, v: float) -> float:
     argument = -model.b0 / model.b1
     for _ in range(model.ell - 1):
         argument *= v
+    if model.ell == 2 and argument < _FAR:
+        return v * math.log1p(-argument) / -argument / theta
     return v * float(hyp2f1(1.0, c, 1.0 + c, argument)) / theta
 
 

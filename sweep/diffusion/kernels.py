@@ -207,7 +207,7 @@ def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
     last = u.size - 1
     for i in range(points.size):
         place, weight = points[i] / h, weights[i]
-        j = min(int(place), last)
+        j = bucket_of(place, u.size)
         offset = place - j - 0.5
         if j == last and offset > 0.0:
             u[last] += weight
@@ -215,6 +215,12 @@ def share_points(points: Floats, weights: Floats, h: float, u: Floats) -> None:
         u[max(j - 1, 0)] += weight * 0.5 * (0.5 - offset) * (0.5 - offset)
         u[j] += weight * (0.75 - offset * offset)
         u[min(j + 1, last)] += weight * 0.5 * (0.5 + offset) * (0.5 + offset)
+
+
+@njit(**_OPTIONS)
+def bucket_of(place: float, buckets: int) -> Any:
+    """Return the whole part of a place ≥ 0, the last bucket for what is beyond it or no number."""
+    return int(place) if place < buckets - 1 else buckets - 1
 
 
 @njit(**_OPTIONS)
@@ -226,13 +232,15 @@ def sort_particles(x: Floats, first: Integers, order: Integers) -> None:
     M = x.size
     low, high = x.min(), x.max()
     scale = M / (high - low) if high > low else 0.0
+    if not scale < math.inf:
+        scale = 0.0
     first[:] = 0
     for position in x:
-        first[min(int((position - low) * scale), M - 1) + 1] += 1
+        first[bucket_of((position - low) * scale, M) + 1] += 1
     for bucket in range(M):
         first[bucket + 1] += first[bucket]
     for i in range(M):
-        bucket = min(int((x[i] - low) * scale), M - 1)
+        bucket = bucket_of((x[i] - low) * scale, M)
         order[first[bucket]] = i
         first[bucket] += 1
     start = 0

@@ -16,6 +16,7 @@ from sweep.diffusion.checks import check_positions, number
 from sweep.diffusion.labels import PARTICLES, labelled
 from sweep.diffusion.model import Diffusion
 from sweep.diffusion.start import Start, as_start
+from sweep.errors import AccuracyError
 from sweep.grids import check_times
 from sweep.seeds import Purpose, digest, stream
 from sweep.wording import shown
@@ -29,8 +30,9 @@ Floats = NDArray[np.float64]
 _INTERVALS = 256
 #: By default a step is at most this share of the horizon, and of the time D/drift² in which drift matters.
 _OF_HORIZON, _OF_TIME = 0.01, 0.05
-#: Moves of particles in all at most, hours that one takes, and drifts whose square float64 holds.
-_MOST_MOVES, _MOVE_HOURS, _FASTEST = 1e13, 1e-11, 1e150
+#: Moves of particles in all at most, hours that one takes, and drifts and distances moved in a step whose
+#: squares float64 holds.
+_MOST_MOVES, _MOVE_HOURS, _FASTEST, _FARTHEST = 1e13, 1e-11, 1e150, 1e150
 #: Most particles; bytes of one at a stored time, and of three more of its numbers.
 _MOST_PARTICLES, _PARTICLE = 2**40, 16
 #: How far, in steps, an output time may lie from a whole number of them.
@@ -106,6 +108,8 @@ def simulate_particles(
     ------
     TypeError, ValueError
         An argument of the wrong type or outside its range, before anything is computed.
+    AccuracyError
+        Starts so far out that numbers overflow.
 
     Notes
     -----
@@ -128,19 +132,23 @@ def simulate_particles(
     system = Particles(
         diffusion=diffusion, particles=count, initial=start, step=check_step(step, t, diffusion, count)
     )
-    if start.text.startswith("sample(") and start.points.size != system.particles:
+    if start.is_sample and start.points.size != system.particles:
         raise ValueError(
             f"initial must hold {system.particles} positions, one a particle, got {start.points.size}"
         )
     wanted = None if x is None else check_positions(x)
     seeds = check_count("seed", seed, 0), check_count("replica", replica, 0)
     returned = check_switch("positions", positions)
-    X = np.array(list(paths(system, t, *seeds)))
+    with np.errstate(over="ignore"):
+        X = np.array(list(paths(system, t, *seeds)))
+        mean = np.cumsum(X, axis=1)[:, -1] / X.shape[1]
+    if not np.all(np.isfinite(mean)):
+        raise AccuracyError(
+            f"initial must be such that numbers do not overflow, got {start.text}: scale time and length",
+            math.inf,
+        )
     at: Floats = np.linspace(0.0, float(np.max(X)) or 1.0, _INTERVALS + 1) if wanted is None else wanted
-    arrays = {
-        "v": np.array([shares_beyond(row, at) for row in X]),
-        "mean": np.cumsum(X, axis=1)[:, -1] / X.shape[1],
-    }
+    arrays = {"v": np.array([shares_beyond(row, at) for row in X]), "mean": mean}
     if returned:
         arrays["X"] = X
     coordinates: dict[str, NDArray[Any]] = {"t": t, "x": at, "particle": np.arange(system.particles)}
@@ -187,7 +195,8 @@ def check_step(step: Any, times: Floats, diffusion: Diffusion, particles: int = 
     TypeError
         Not a number.
     ValueError
-        Not positive and finite, so small that the path takes days, or a time is not a multiple of it.
+        Not positive and finite, so small that the path takes days, so large that what a particle moves has no
+        square in float64, or a time is not a multiple of it.
     """
     later = times[times > 0.0]
     if step is not None:
@@ -196,19 +205,20 @@ def check_step(step: Any, times: Floats, diffusion: Diffusion, particles: int = 
             raise ValueError(f"step must be positive and finite, got {shown(step)}")
     elif later.size == 0:
         value = 1.0
-    elif diffusion.fastest > _FASTEST:
-        value = 0.0
     else:
-        longest = min(
-            _OF_HORIZON * float(later[-1]), _OF_TIME * diffusion.D / (diffusion.fastest**2 or 1e-300)
-        )
-        value = float(later[0]) / math.ceil(float(later[0]) / longest)
+        value = _step_for(float(later[0]), float(later[-1]), diffusion)
     moves = particles * (float(later[-1]) / value if value > 0.0 else math.inf) if later.size else 0.0
     if moves > _MOST_MOVES:
         chosen = "" if step is not None else f", as b1 = {diffusion.b1:g} and b0 = {diffusion.b0:g} demand"
         raise ValueError(
             f"step must make at most {_MOST_MOVES:.0e} moves of particles up to t = {float(later[-1]):g}, "
             f"got {value:g}{chosen}: {moves:.1e} moves take some {moves * _MOVE_HOURS:.1e} hours"
+        )
+    moved = diffusion.fastest * value + math.sqrt(diffusion.sigma2 * value)
+    if later.size and not moved <= _FARTHEST:
+        raise ValueError(
+            f"step must move particles by at most {_FARTHEST:.0e}, got {value:g} with {diffusion.text}: "
+            "take a smaller one, or scale time and length"
         )
     for time in later.tolist():
         if abs(time / value - round(time / value)) > _SLACK * max(1.0, time / value):
@@ -217,3 +227,12 @@ def check_step(step: Any, times: Floats, diffusion: Diffusion, particles: int = 
                 "pass a step that divides them all"
             )
     return value
+
+
+def _step_for(first: float, last: float, diffusion: Diffusion) -> float:
+    """Return the longest step that divides the first time and is short enough, 0 if none is."""
+    if diffusion.fastest > _FASTEST:
+        return 0.0
+    longest = min(_OF_HORIZON * last, _OF_TIME * diffusion.D / (diffusion.fastest**2 or 1e-300))
+    steps = first / longest if longest > 0.0 else math.inf
+    return first / math.ceil(steps) if steps < math.inf else 0.0

@@ -22,6 +22,10 @@ Floats = NDArray[np.float64]
 
 #: Share of queues below which a longer queue adds nothing to a mean, and levels at most.
 _NOTHING, _MOST_LEVELS = 1e-20, 10**6
+#: Largest estimated error of a mean, as a share of it.
+_ERROR = 1e-4
+#: What the three last means weigh when two terms are eliminated, in absolute value.
+_WEIGHTS = (1.0 / 3.0, 2.0, 8.0 / 3.0)
 
 
 def prelimit(m: float, b1: float, b0: float) -> tuple[float, float]:
@@ -112,7 +116,7 @@ def prelimit_tails(m: float, b1: float, b0: float, ell: int) -> Floats:
 
 
 def prelimit_mean(m: float, b1: float, b0: float, ell: int, G: str | Law = "exponential") -> float:
-    """Return E X = E Q/√m of the invariant state at scale m for N → ∞, in units of √m jobs.
+    """Return E X = E Q/√m of the invariant state at scale m for N → ∞, in units of √m jobs, to 1e-4 of it.
 
     Parameters
     ----------
@@ -126,24 +130,14 @@ def prelimit_mean(m: float, b1: float, b0: float, ell: int, G: str | Law = "expo
     TypeError, ValueError
         As `prelimit_tails`; a law of infinite variance.
     AccuracyError
-        The invariant state is out of reach.
+        The invariant state is out of reach, or queues are so long that its mean is.
 
     Examples
     --------
     >>> round(prelimit_mean(100, -2, 1, 2), 4), round(prelimit_mean(100, -2, 1, 2, "erlang(k=4)"), 4)
     (0.6135, 0.4159)
     """
-    law = as_law(G, "G")
-    m, b1, b0 = real("m", m), real("b1", b1), real("b0", b0)
-    choices = _checked(m, b1, b0, ell)
-    sigma2_of(law)
-    if str(law) == "exponential":
-        return math.fsum(prelimit_tails(m, b1, b0, ell)[1:].tolist()) / math.sqrt(m)
-    from sweep.fluid.invariant import solve_invariant
-
-    lam, fraction = prelimit(m, b1, b0)
-    state = solve_invariant(Limit(d=choices, lam=lam, G=law, fraction=fraction))
-    return float(state.length.value) / math.sqrt(m)
+    return _mean(m, b1, b0, ell, G).value
 
 
 @dataclass(frozen=True)
@@ -154,13 +148,42 @@ class Extrapolated:
     error: float
 
 
+@dataclass(frozen=True)
+class _Mean:
+    value: float
+    error: float
+
+
+def _mean(m: float, b1: float, b0: float, ell: int, G: str | Law) -> _Mean:
+    """Return `prelimit_mean` with its estimated error, 0 where that is rounding."""
+    law = as_law(G, "G")
+    m, b1, b0 = real("m", m), real("b1", b1), real("b0", b0)
+    choices = _checked(m, b1, b0, ell)
+    sigma2_of(law)
+    root = math.sqrt(m)
+    if str(law) == "exponential":
+        return _Mean(math.fsum(prelimit_tails(m, b1, b0, ell)[1:].tolist()) / root, 0.0)
+    from sweep.fluid.invariant import solve_invariant
+
+    lam, fraction = prelimit(m, b1, b0)
+    length = solve_invariant(Limit(d=choices, lam=lam, G=law, fraction=fraction)).length
+    mean = _Mean(float(length.value) / root, float(length.error) / root)
+    if not mean.error <= _ERROR * mean.value:
+        raise AccuracyError(
+            f"m must be smaller for b1 = {b1:g}, b0 = {b0:g} and {law}, got {m:g}: "
+            f"queues are so long that their mean {mean.value:g} √m has an error of {mean.error:.0e} √m",
+            mean.error,
+        )
+    return mean
+
+
 def extrapolated_mean(
     b1: float, b0: float, ell: int, G: str | Law = "exponential", m: Sequence[float] = (100, 400, 1600, 6400)
 ) -> Extrapolated:
     """Return the limit of `prelimit_mean` as m → ∞, by Richardson's steps in m^{−1/2}.
 
     E X at scale m has an expansion in m^{−1/2}. Its first two terms are eliminated, from scales that grow
-    fourfold; the error is estimated by the last elimination.
+    fourfold; the error is estimated by the last elimination, and by the errors of the last three means.
 
     Parameters
     ----------
@@ -182,9 +205,10 @@ def extrapolated_mean(
     scales = [finite("m", value) for value in row("m", m, "write (100, 400, 1600)").tolist()]
     if len(scales) < 3 or any(scales[i + 1] != 4.0 * scales[i] for i in range(len(scales) - 1)):
         raise ValueError(f"m must be three or more scales that grow fourfold, got {shown(m)}")
-    means = [np.array([prelimit_mean(scale, b1, b0, ell, G)]) for scale in scales]
-    value, error = extrapolate(means, (1.0, 2.0))
-    return Extrapolated(float(value[0]), float(error[0]))
+    means = [_mean(scale, b1, b0, ell, G) for scale in scales]
+    value, error = extrapolate([np.array([mean.value]) for mean in means], (1.0, 2.0))
+    carried = math.fsum(weight * mean.error for weight, mean in zip(_WEIGHTS, means[-3:], strict=True))
+    return Extrapolated(float(value[0]), float(error[0]) + carried)
 
 
 def _too_long(m: float, b1: float, b0: float, share: float) -> AccuracyError:

@@ -20,8 +20,8 @@ from sweep.wording import shown, suggestion
 
 Floats = NDArray[np.float64]
 
-#: Halvings of an interval that holds a quantile.
-_BISECTIONS = 60
+#: Least ell with draws from a stationary law whose (1 − U)^{−(ell−1)}, U at most 1 − 2^{−53}, may overflow.
+_OVERFLOWS = 20
 _CURE = (
     'write "empty", "point(x=1.5)", "points(0.5: 0.2, 2: 0.8)", "law(exponential, mean=0.7)" or '
     '"stationary", or give an array of positions'
@@ -54,7 +54,8 @@ class Shape(Protocol):
 class Start:
     """The law of X_0 ≥ 0: `weights` at `points`, and the rest as `scale` times the smooth part of `law`.
 
-    `text` is canonical: two starts are the same law, in the same order, when their texts agree.
+    `text` is canonical: two starts are the same law, in the same order, when their texts agree. `is_sample`
+    says that the points are positions given one by one, not the support of a law.
     """
 
     text: str
@@ -62,6 +63,7 @@ class Start:
     weights: Floats
     law: Shape | None = None
     scale: float = 1.0
+    is_sample: bool = False
 
     def survival(self, x: ArrayLike) -> Floats:
         """P(X_0 > x) for x ≥ 0, of the shape of x."""
@@ -109,8 +111,7 @@ class Start:
             return 0.0
         while self.survival(high) > 1.0 - probability:
             low, high = high, 2.0 * high
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
+        while low < (middle := low + 0.5 * (high - low)) < high:
             low, high = (middle, high) if self.survival(middle) > 1.0 - probability else (low, middle)
         return high
 
@@ -141,7 +142,7 @@ class Start:
         """Draw `size` independent values of X_0; a sample of that size is returned as it stands."""
         if self.law is not None:
             return self.law.sample(rng, size) * self.scale
-        if self.points.size == size:
+        if self.is_sample and self.points.size == size:
             return self.points.copy()
         places = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(size), side="right")
         return np.asarray(self.points[places])
@@ -192,6 +193,18 @@ def as_start(value: str | Start | ArrayLike, field: str = "initial", model: Diff
         return _stationary(text, field, model)
     near = suggestion(text.partition("(")[0], _NAMES)
     raise ValueError(f"{field} must be a law of X_0, got {shown(text)}{near}: {_CURE}")
+
+
+def was_infinite(text: str) -> bool:
+    """Whether a draw from the start of this canonical text overflowed to inf in versions that did not say so.
+
+    Examples
+    --------
+    >>> was_infinite("stationary(b1=-2.0, b0=1.0, ell=50, sigma2=2.0)"), was_infinite("empty")
+    (True, False)
+    """
+    form = _STATIONARY.match(text) if text.startswith("stationary(") else None
+    return form is not None and int(form["ell"]) >= _OVERFLOWS
 
 
 def _read(value: str, name: str, field: str, text: str) -> float:
@@ -280,4 +293,4 @@ def _sample(values: ArrayLike, field: str) -> Start:
         raise ValueError(f"{field} must have finite positions ≥ 0, got {float(refused[0])!r}")
     content = hashlib.sha256(positions.astype("<f8").tobytes()).hexdigest()[:32]
     weights = np.full(positions.size, 1.0 / positions.size)
-    return Start(f"sample(n={positions.size}, sha256={content})", positions, weights)
+    return Start(f"sample(n={positions.size}, sha256={content})", positions, weights, is_sample=True)

@@ -31,6 +31,8 @@ _FAR = 512
 _MOST_JUMPS = 256
 #: Default positions end where v falls to this share; so many at most.
 _SHOWN, _MOST_SHOWN = 1e-4, 10**6
+#: Positions of which a million times is still a number.
+_FARTHEST = 1e290
 
 
 def default_x(
@@ -57,7 +59,8 @@ def default_x(
     Raises
     ------
     TypeError, ValueError
-        Parameters that `Diffusion` or `as_start` refuse; a horizon that is not positive and finite.
+        Parameters that `Diffusion` or `as_start` refuse, or for which numbers overflow; a horizon that is not
+        positive and finite.
 
     Examples
     --------
@@ -71,7 +74,13 @@ def default_x(
         model = Diffusion(b1=b1, b0=b0, ell=ell, sigma2=sigma2)
         start = as_start(initial, model=model)
         _, found = pilot(model, start, [last_time], _SHOWN)
-        end = max(end, float(default_positions(found, _SHOWN, 1)[-1]), start.reach(_SHOWN))
+        seen = float(default_positions(found, _SHOWN, 1)[-1])
+        if not 0.0 < seen < _FARTHEST:
+            raise ValueError(
+                "b1, b0, sigma2 and initial must be such that numbers do not overflow, "
+                f"got {model.text} from {start.text}: scale time and length"
+            )
+        end = max(end, seen, start.reach(_SHOWN))
     digits = f"{end:.1e}"
     last = float(digits) if float(digits) >= end else float(digits) + float("1" + digits[3:]) / 10.0
     return np.array([float(f"{last * k / (points - 1):.12g}") for k in range(points)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,19 +121,21 @@ class _Search:
         self.law = law
         self.nodes = _nodes(law, mu, nu)
         self.mu, self.nu = _gathered(mu, self.nodes), _gathered(nu, self.nodes)
-        self.log_now = law.log_survival(self.nodes)
+        self.log_survival = _log_survival(law)
+        self.log_now = self.log_survival(self.nodes)
         self.kolmogorov, self.missing = kolmogorov(mu, nu), abs(mu.mass - nu.mass)
-        self.points: list[_At] = []
+        self.masses, self.chords, self.count = self.mu + self.nu, 0.0, 0
 
     def at(self, r: float) -> _At:
         row = np.ones(self.nodes.size)
         if r == 0.0:
             point = _At(r, float(_total(self.mu)), float(_total(self.nu)), row)
         else:
-            log_later = self.law.log_survival(self.nodes + r)
+            log_later = self.log_survival(self.nodes + r)
             integrals = kernels.residual_survival(log_later, self.log_now, self.mu, self.nu, row)
             point = _At(r, float(integrals[0]), float(integrals[1]), row)
-        self.points.append(point)
+        self.chords = max(self.chords, float(kernels.chord_error(row, self.masses, self.kolmogorov)))
+        self.count += 1
         return point
 
     def bound(self, start: _At, end: _At) -> float:
@@ -148,26 +151,42 @@ class _Search:
         value, r = start.difference, _FIRST
         nothing = _NOTHING * max(start.mu, start.nu)
         steps: list[tuple[float, float, _At, _At]] = []
+        done = 0.0
+
+        def keep(left: _At, right: _At) -> float:
+            """Keep a step to be split, or return the bound on it if it needs no splitting: rows are large."""
+            bound = self.bound(left, right)
+            if bound <= max(value * (1.0 + tolerance), nothing):
+                return bound
+            heapq.heappush(steps, (-bound, left.r, left, right))
+            return 0.0
+
         while max(start.mu, start.nu) > max(value, nothing):
             end = self.at(r)
             value = max(value, end.difference)
-            heapq.heappush(steps, (-self.bound(start, end), start.r, start, end))
+            done = max(done, keep(start, end))
             start, r = end, 2.0 * r
         beyond = max(start.mu, start.nu)
         while steps and -steps[0][0] > max(value * (1.0 + tolerance), nothing):
             _, _, left, right = steps[0]
             r = left.r + (right.r - left.r) / 2.0
-            if len(self.points) >= _EVALUATIONS or not left.r < r < right.r:
+            if self.count >= _EVALUATIONS or not left.r < r < right.r:
                 break
             heapq.heappop(steps)
             middle = self.at(r)
             value = max(value, middle.difference)
-            heapq.heappush(steps, (-self.bound(left, middle), left.r, left, middle))
-            heapq.heappush(steps, (-self.bound(middle, right), middle.r, middle, right))
-        masses = self.mu + self.nu
-        between = max(beyond, -steps[0][0] if steps else 0.0) - value
-        chords = max(kernels.chord_error(point.row, masses, self.kolmogorov) for point in self.points)
-        return ResidualNorm(value, max(between, 0.0) + float(chords))
+            done = max(done, keep(left, middle), keep(middle, right))
+        between = max(beyond, done, -steps[0][0] if steps else 0.0) - value
+        return ResidualNorm(value, max(between, 0.0) + self.chords)
+
+
+def _log_survival(law: Law) -> Callable[[Floats], Floats]:
+    """Return log Ḡ, of a step function by a table of its values between the jumps."""
+    if not law.atoms or abs(math.fsum(mass for _, mass in law.atoms) - 1.0) > 1e-9:
+        return law.log_survival
+    jumps = np.array([age for age, _ in law.atoms])
+    values = law.log_survival(np.append(0.0, jumps))
+    return lambda ages: np.asarray(values[np.searchsorted(jumps, ages, side="right")])
 
 
 def _nodes(law: Law, mu: Measure, nu: Measure) -> Floats:

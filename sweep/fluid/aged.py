@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -17,6 +18,8 @@ from sweep.initial import Lengths
 from sweep.laws import Law
 
 Floats = NDArray[np.float64]
+#: Values of Ḡ held at a time: rows of a table by time or age come in blocks of so many, one row at least.
+_BLOCK = 2**21
 
 
 @final
@@ -68,17 +71,25 @@ class AgedStart(Start):
 
     def remaining(self, levels: int, times: Floats) -> Floats:  # noqa: ARG002
         """By ∫Ḡ over cells moved by t, and Ḡ at atoms."""
-        t = times[:, None]
-        cells = mass_between(self._law, self._young + t, self._old + t)
-        return self._weighed(np.hstack([cells, self._law.survival(self._atoms + t)]))
+
+        def weights(part: Floats) -> Floats:
+            t = part[:, None]
+            cells = mass_between(self._law, self._young + t, self._old + t)
+            return np.hstack([cells, self._law.survival(self._atoms + t)])
+
+        return self._in_blocks(weights, times)
 
     def younger(self, levels: int, time: float, ages: Floats) -> Floats:  # noqa: ARG002
         """By ∫Ḡ over cells cut at each age, and Ḡ at atoms not above it."""
-        b = ages[:, None]
-        oldest = np.clip(b, self._young, self._old)
-        cells = mass_between(self._law, self._young + time, oldest + time)
-        atoms = np.where(self._atoms <= b, self._law.survival(self._atoms + time), 0.0)
-        return self._weighed(np.hstack([cells, atoms])).T
+        survival = self._law.survival(self._atoms + time)
+
+        def weights(part: Floats) -> Floats:
+            b = part[:, None]
+            oldest = np.clip(b, self._young, self._old)
+            cells = mass_between(self._law, self._young + time, oldest + time)
+            return np.hstack([cells, np.where(self._atoms <= b, survival, 0.0)])
+
+        return self._in_blocks(weights, ages).T
 
     def residuals(self, levels: int) -> Floats:
         """By ∫∫Ḡ over cells: ∫ (1 − ∫_0^a Ḡ) da."""
@@ -87,6 +98,15 @@ class AgedStart(Start):
         weights = np.append(np.maximum(cells, 0.0), self._law.integrated_tail(self._atoms))
         work = _padded(self._weighed(weights[None, :])[0] + self.fresh(self._profile.longest), levels + 1)
         return np.asarray(work[:-1] - work[1:])
+
+    def _in_blocks(self, weights: Callable[[Floats], Floats], rows: Floats) -> Floats:
+        """Return `_weighed` of the weights at each of `rows`, shape (row, part), in blocks of rows."""
+        size = max(1, _BLOCK // max(1, self._whole.size + self._atoms.size))
+        result = np.zeros((rows.size, self._profile.longest))
+        for first in range(0, rows.size, size):
+            block = slice(first, first + size)
+            result[block] = self._weighed(weights(rows[block]))
+        return result
 
     def _weighed(self, weights: Floats) -> Floats:
         result = np.zeros((weights.shape[0], self._profile.longest))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sweep.age_profile import AgeProfile
 from sweep.arrivals import Profile
 from sweep.cell import Limit
+from sweep.errors import AccuracyError
 from sweep.initial import Invariant, Lengths
 from sweep.laws import Erlang, Exponential, Hyperexponential, Law
 from sweep.laws import PhaseType as PhaseTypeLaw
@@ -217,7 +218,13 @@ def _integrate(
     begin: float = 0.0,
     accuracy: float = _FINEST,
 ) -> Floats:
-    """Return the states at `times` of y' = derivative(λ(t), y), which starts from `state` at `begin`."""
+    """Return the states at `times` of y' = derivative(λ(t), y), which starts from `state` at `begin`.
+
+    Raises
+    ------
+    AccuracyError
+        Steps became too small.
+    """
     from scipy.integrate import solve_ivp
 
     profile = limit.arrivals if isinstance(limit.arrivals, Profile) else None
@@ -232,14 +239,13 @@ def _integrate(
             def slope(_: float, flat: Floats, lam: float = lam) -> Floats:
                 return derivative(lam, flat.reshape(state.shape)).ravel()
 
-            y = solve_ivp(
-                slope,
-                (now, time),
-                y,
-                method="DOP853",
-                rtol=accuracy,
-                atol=1e-3 * accuracy,
-            ).y[:, -1]
-            now = time
+            run = solve_ivp(slope, (now, time), y, method="DOP853", rtol=accuracy, atol=1e-3 * accuracy)
+            if not run.success:
+                raise AccuracyError(
+                    f"accuracy must be within reach up to t = {time:g}, got {accuracy:g}: {run.message} "
+                    f"At t = {run.t[-1]:g}; ask for a larger one or a shorter horizon",
+                    math.inf,
+                )
+            y, now = run.y[:, -1], time
         rows[time] = y.reshape(state.shape)
     return np.array([rows[time] for time in times.tolist()])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweep.age_profile import AgeProfile
 from sweep.arrivals import Profile
 from sweep.cell import Limit
+from sweep.laws import Law
 
 Floats = NDArray[np.float64]
 #: Longest base step, in mean service times; it is halved until the tolerance is met.
@@ -34,6 +35,8 @@ _HIGHEST_POWER = 60
 #: same.
 _EARLY = 0.01
 _STEEP = 0.75
+#: A slope that calls for the highest power, as any smaller one does.
+_FLATTEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -152,15 +155,30 @@ def layer_power(limit: Limit) -> int:
 
     From fresh ages D ~ G(t) at first. Where G ~ t^k with k < 1, or behaves so at the ages of a base step,
     the power 2/k makes it a square in the index, and what the first cell gets wrong, of order G², a fourth
-    power.
+    power. Atoms need even steps, which their ages are counted in; and G has no slope between them.
     """
-    if not limit.initial.fresh:
+    if not limit.initial.fresh or limit.G.atoms:
         return 1
     k = limit.G.origin_exponent
-    early, later = 1.0 - float(limit.G.survival(_EARLY)), 1.0 - float(limit.G.survival(10.0 * _EARLY))
-    if float(k).is_integer() and early > _EARLY and math.log10(later / early) < _STEEP:
-        k = math.log10(later / early)
-    return min(math.ceil(2.0 / k), _HIGHEST_POWER) if k < 1.0 else 1
+    if float(k).is_integer():
+        k = _slope(limit.G)
+    return min(math.ceil(2.0 / max(k, _FLATTEST)), _HIGHEST_POWER) if k < 1.0 else 1
+
+
+def was_graded(limit: Limit) -> bool:
+    """Return whether a law with atoms is steep at the fresh ages from which it starts.
+
+    Earlier versions graded the layer then, and the solution was wrong.
+    """
+    # A list of the atoms of a trace is long to make.
+    return limit.initial.fresh and _slope(limit.G) < 1.0 and bool(limit.G.atoms)
+
+
+def _slope(law: Law) -> float:
+    """Return the slope of log G at early ages where G is steep there, 1 elsewhere."""
+    early, later = 1.0 - float(law.survival(_EARLY)), 1.0 - float(law.survival(10.0 * _EARLY))
+    slope = math.log10(later / early) if early > _EARLY else 1.0
+    return slope if slope < _STEEP else 1.0
 
 
 def common_step(values: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from sweep.cell import Limit
 from sweep.fluid.ages import age_distribution
 from sweep.fluid.extrapolation import error_exponents, extrapolate
 from sweep.fluid.interpolation import Stencil, stencil
-from sweep.fluid.mesh import Mesh
+from sweep.fluid.mesh import Mesh, was_graded
 from sweep.fluid.path import Path
 from sweep.fluid.start import Start
 from sweep.fluid.waiting import virtual_wait
@@ -26,6 +26,9 @@ _ROUNDING = 2e-14
 #: derivatives.
 _POINTS = 6
 _SAFETY = 3.0
+#: Changes as steps are halved fall slowly where G is steep and its atoms are not nodes: errors of traces of
+#: 30 to 30 000 numbers from gamma laws of shapes 0.1 to 0.5 were up to 23 times the last one.
+_OF_STEEP = 25.0
 #: Nodes of an interpolation in age of what extrapolation changes.
 _AGE_POINTS = 4
 
@@ -77,6 +80,7 @@ class Readout:
     def __init__(self, limit: Limit, mesh: Mesh, paths: Sequence[Path], start: Start) -> None:
         self.limit, self.mesh, self.paths, self.start = limit, mesh, paths, start
         self.exponents = error_exponents(limit)
+        self._factor = _OF_STEEP if not mesh.aligned and was_graded(limit) else 1.0
         self._S = self._series([path.S for path in paths], [path.S_before for path in paths])
         self._D = self._series([path.D for path in paths], [path.D_before for path in paths])
         waits = [virtual_wait(limit, start, path) for path in paths]
@@ -91,7 +95,9 @@ class Readout:
         for node in before[0]:
             left = [found[node * 2**r] for r, found in enumerate(before)]
             added_before[node] = extrapolate(left, self.exponents).value - left[-1]
-        return Series(values[-1], before[-1], best.value - at_base[-1], added_before, best.error)
+        return Series(
+            values[-1], before[-1], best.value - at_base[-1], added_before, self._factor * best.error
+        )
 
     def _stencils(self, time: float, fewer: int = 0) -> tuple[Stencil, Stencil]:
         fine = stencil(time, self.mesh, len(self.paths) - 1, _POINTS - fewer)

@@ -34,6 +34,11 @@ class Start(ABC):
     def jobs(self) -> float:
         """Jobs per server Σ S_ℓ(0), which may be inf."""
 
+    @property
+    def jobs_error(self) -> float:
+        """Estimated absolute error of `jobs`, which may be inf."""
+        return 0.0
+
     @abstractmethod
     def least(self, shown: int | None) -> int:
         """Return the least number of levels to hold if `shown` are output."""
@@ -175,6 +180,11 @@ class InvariantStart(Start):
     def jobs(self) -> float:
         """Mean queue length, inf where the tail is too heavy."""
         return self._open.length.value
+
+    @property
+    def jobs_error(self) -> float:
+        """That of the mean queue length of the state."""
+        return self._open.length.error
 
     def least(self, shown: int | None) -> int:
         """Return the levels output: by default those of 1e-10 and more, at most 100."""

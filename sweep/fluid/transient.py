@@ -70,6 +70,8 @@ _SHARE, _MOST_HELD = 0.25, 400
 _RESOLUTIONS = 3
 #: Cell updates that one resolution may spend, some 5 s, and what weighing one graded cell costs in them.
 _WORK = 5e9
+#: Relative error of the jobs at time 0 that is always accepted.
+_JOBS = 1e-9
 _WEIGHING = 700.0
 
 
@@ -188,6 +190,7 @@ def solve(
     found = METHODS[method](
         limit, start, times=times, shown=levels, snapshots=snapshots, ages=ages, tolerance=tolerance
     )
+    check_jobs(limit, start, tolerance)
     S = found["S"]
     shown = levels or max(1, int(np.count_nonzero(S.max(axis=0) > tolerance)))
     if start.endless:
@@ -335,6 +338,23 @@ def resized(values: Floats, shown: int, beyond: float = 0.0) -> Floats:
     held = min(shown, values.shape[1])
     result[:, :held] = values[:, :held]
     return result
+
+
+def check_jobs(limit: Limit, start: Start, tolerance: float) -> None:
+    """Refuse a start whose jobs, hence X, are known less well than to the tolerance.
+
+    Raises
+    ------
+    AccuracyError
+        The tolerance, and 1e-9 of the jobs, is below the error of their number.
+    """
+    error = start.jobs_error
+    if error > max(tolerance, _JOBS * start.jobs):
+        raise AccuracyError(
+            f"tolerance must be at least {error:.1e} for {limit.text}, got {tolerance:g}: the error of the "
+            "jobs at time 0; pass that tolerance, if it is below 1, or take another start",
+            error,
+        )
 
 
 def check_method(method: Any) -> str:

@@ -13,7 +13,7 @@ from sweep.cell import Cell
 from sweep.network import eager_kernels as kernels
 from sweep.network.eager_averages import job_averages, time_averages
 from sweep.network.eager_state import EagerSupply, Tables, network_at_start, with_entries, with_levels
-from sweep.network.path import Path, trim
+from sweep.network.path import Path, check_noted, trim
 from sweep.routing import as_rule
 
 Floats = NDArray[np.float64]
@@ -85,6 +85,7 @@ def run_eager(
     """
     loop = load_loop(as_rule(rule).loop)
     horizon = max([float(times[-1]), *snapshots.tolist()])
+    check_noted(cell, horizon)
     expected = 1.1 * cell.lam * cell.N * horizon + 32
     supply = EagerSupply(cell, seed, replica, block or math.ceil(min(BLOCK, expected)))
     network = network_at_start(cell, seed, replica, supply, Tables(times, levels, averages, measure))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sweep.cell import Cell
 from sweep.network.eager_kernels import DONE, Jobs, Network
 from sweep.network.gaps import Gaps
+from sweep.network.path import check_columns
 from sweep.network.place_kernels import Sampling
 from sweep.network.start import servers_at_start
 from sweep.network.supply import Words, sampler
@@ -18,8 +19,8 @@ from sweep.seeds import Purpose, stream
 
 Floats = NDArray[np.float64]
 
-#: Room for levels above the longest initial queue at first, and most columns that tables start with.
-_ROOM, _COLUMNS = 16, 4096
+#: Room for levels above the longest initial queue at first.
+_ROOM = 16
 
 
 class EagerSupply:
@@ -72,7 +73,9 @@ def network_at_start(cell: Cell, seed: int, replica: int, supply: EagerSupply, t
     server = np.lexsort((np.arange(N), completions)).astype(np.uint32)  # what is sorted is a heap
     row, place, longer = _in_a_row(lengths)
     busy = int(np.count_nonzero(lengths))
-    shape = (edges.size, min(longer.size, _COLUMNS) if tables.levels is None else tables.levels + 1)
+    if tables.levels is None:
+        check_columns(longer.size, edges.size)
+    shape = (edges.size, longer.size if tables.levels is None else tables.levels + 1)
     summed = shape if tables.averages else (0, shape[1])
     return Network(
         sampling=Sampling(N, cell.d, cell.fraction, cell.replacement),
@@ -140,15 +143,13 @@ def with_entries(jobs: Jobs) -> Jobs:
 
 
 def with_levels(network: Network, automatic: bool) -> Network:
-    """Return the same network with twice the room for levels, and columns where they are automatic.
-
-    Tables that did not hold the longest queue at time 0 keep their last column for all longer ones.
-    """
+    """Return the same network with twice the room for levels, and columns where they are automatic."""
     more = network.longer.size
     network = network._replace(longer=np.pad(network.longer, (0, more)))
-    if not automatic or network.arrivals.shape[1] < more:
+    if not automatic:
         return network
-    wider = ((0, 0), (0, network.longer.size - network.arrivals.shape[1]))
+    check_columns(2 * more, network.edges.size)
+    wider = ((0, 0), (0, more))
     return network._replace(
         arrivals=np.pad(network.arrivals, wider),
         departures=np.pad(network.departures, wider),

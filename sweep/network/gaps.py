@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,8 @@ from sweep.network.residuals import residual_times
 
 Floats = NDArray[np.float64]
 Fill = Callable[[Floats], None]
+#: Steps of a profile that go by in a mean gap, at most.
+_MOST_STEPS = 10**6
 
 
 class Gaps:
@@ -36,6 +39,11 @@ class Gaps:
         Age of the gap under way at time 0, in the same unit: the backward recurrence time of arrivals at
         time 0 is this times 1/(λN).
 
+    Raises
+    ------
+    ValueError
+        A profile of which more than a million steps go by in a mean gap.
+
     Notes
     -----
     The division of the stream into arrays does not matter. With a profile, arrivals are those of a Poisson
@@ -50,6 +58,7 @@ class Gaps:
         self._first: float | None = None
         arrivals, self._scale = cell.arrivals, 1.0 / (cell.lam * cell.N)
         if isinstance(arrivals, Profile):
+            _check_steps(arrivals, self._scale)
             law: Law = Exponential()
             self._ends = np.array([*(time for time, _ in arrivals.steps[1:]), arrivals.period])
             self._factors = np.array([factor for _, factor in arrivals.steps])
@@ -83,3 +92,15 @@ class Gaps:
             from sweep.network.gaps_kernels import follow_profile
 
             follow_profile(self._ends, self._factors, self._scale, self._place, gaps)
+
+
+def _check_steps(profile: Profile, scale: float) -> None:
+    """Refuse a profile of which too many steps go by in a gap, as each of them is followed."""
+    if profile.period == math.inf:
+        return
+    steps = len(profile.steps) * scale / float(profile.integral(profile.period))
+    if steps > _MOST_STEPS:
+        raise ValueError(
+            f"arrivals must have at most {_MOST_STEPS} steps between two jobs, got {profile} with "
+            f"{1.0 / scale:.4g} jobs a unit of time, which has {steps:.1e}: take a longer period"
+        )

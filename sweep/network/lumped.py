@@ -13,6 +13,7 @@ from sweep.cell import Cell
 from sweep.network import lumped_kernels as kernels
 from sweep.network.lumped_method import choose_method
 from sweep.network.lumped_sources import Source, arrivals_of, completions_of
+from sweep.network.path import check_columns
 from sweep.network.start import lengths_at_start
 
 Floats = NDArray[np.float64]
@@ -107,7 +108,9 @@ def run_lumped(
         if reason == kernels.LEVELS:
             counts, areas = _with_room(counts, areas, sources[0].gaps.size)
         elif reason == kernels.COLUMNS:
-            tables, areas = _with_columns(tables, areas, 2 * int(counts.totals[2]))
+            columns = 2 * int(counts.totals[2])
+            check_columns(columns, times.size)
+            tables, areas = _with_columns(tables, areas, columns)
         else:
             arrivals.refill(reason == kernels.ARRIVAL_GAPS, reason == kernels.ARRIVAL_PLACES)
             completions.refill(reason == kernels.COMPLETION_GAPS, reason == kernels.COMPLETION_PLACES)

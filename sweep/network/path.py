@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sweep.arguments import check_memory
+
+if TYPE_CHECKING:
+    from sweep.cell import Cell
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: Queue lengths counted at a time, so that memory stays modest.
 _CHUNK = 1 << 20
+#: Bytes of what is counted and returned at a time and level, at the peak, and most jobs in a queue that is
+#: noted in 32 bits, with room for chance.
+_TABLE_BYTES, _MOST_NOTED = 48, 2.0e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +78,35 @@ class Path:
             counts[k] = cells.reshape(counts[k].shape)
         cumulated: Integers = counts[:, ::-1].cumsum(axis=1)[:, ::-1].cumsum(axis=2)
         return cumulated[:, : self.levels]
+
+
+def check_columns(levels: int, times: int) -> None:
+    """Refuse automatic tables of so many levels and times that memory does not hold.
+
+    Raises
+    ------
+    ValueError
+        Too large ones.
+    """
+    cure = "give levels, take fewer times or start with shorter queues"
+    check_memory("automatic levels", levels, float(_TABLE_BYTES * levels) * times, cure)
+
+
+def check_noted(cell: Cell, end: float) -> None:
+    """Refuse a time up to which queues may grow longer than a length of 32 bits, of which no more are noted.
+
+    Raises
+    ------
+    ValueError
+        Two billion jobs or more that arrive at each server.
+    """
+    jobs = float(cell.mean_arrivals(np.array([end]))[0])
+    if jobs >= _MOST_NOTED:
+        raise ValueError(
+            f"times must end before {_MOST_NOTED:.0e} jobs have arrived at a server whose length is noted, "
+            f"got {end:g} with lam = {cell.lam:g}: those are {jobs:.1e} jobs; take an earlier last time, or "
+            'no snapshots and routing = "sampled"'
+        )
 
 
 def trim(lengths0: NDArray[np.int32], arrivals: Integers, departures: Integers) -> tuple[Integers, Integers]:

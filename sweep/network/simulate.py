@@ -17,7 +17,7 @@ from sweep.initial import Initial
 from sweep.laws import Law
 from sweep.network import kernels, state
 from sweep.network.path import Path as Path
-from sweep.network.path import tails
+from sweep.network.path import check_columns, check_noted, tails
 from sweep.network.path import trim as _trim
 from sweep.network.replica import check_method, run_cell
 from sweep.network.start import servers_at_start
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Levels the tables start with when their number is automatic, and the longest queue at time 0 that they hold
-#: then: longer ones are counted together.
-_LEVELS, _MOST_LEVELS = 16, 4096
+#: Levels the tables start with at least when their number is automatic.
+_LEVELS = 16
 #: Bytes of a server, more for each snapshot, and more where jobs are measured.
 _SERVER, _SNAPSHOT, _MEASURED = 20, 36, 24
-#: Jobs of one path at most, and days that one takes, about.
-_MOST_ARRIVALS, _JOB_DAYS = 1e14, 1e-12
+#: Jobs of one path at most, and looks at servers, one a unit of time at each; days that one takes, about.
+_MOST_STEPS, _STEP_DAYS = 1e14, 1e-12
 
 
 def simulate(
@@ -138,7 +137,7 @@ def simulate(
     The network and S^(N), D^(N), X^(N), E^(N) are those of section 2 of R. Aghajani and K. Ramanan, The
     hydrodynamic limit of a randomized load balancing network, 2019. Service times are independent of
     routing, so each is drawn when the job enters service, and the departures of a queue are applied when it
-    is next probed: no event list. A path costs O(λ N d · horizon) time and 20 bytes per server (36 with
+    is next probed: no event list. A path costs O((1 + λ d) N · horizon) time and 20 bytes per server (36 with
     snapshots, and 20 for each; with `measure` 24 more, and 24 a job).
 
     Examples
@@ -244,6 +243,8 @@ class _Run:
     ) -> None:
         self.cell, self.times, self.levels = cell, times, levels
         end = max([float(times[-1]), *snapshots.tolist()])
+        if snapshots.size:
+            check_noted(cell, end)
         self.supply = Supply(cell, seed, replica, block or _block(cell, end))
         self.watch = state.make_watch(cell.N, snapshots)
         self.servers = np.empty(cell.N, dtype=state.SERVER)
@@ -255,10 +256,11 @@ class _Run:
             if self.watch is not None:
                 self.watch.started[part] = -group.ages
         longest = int(self.lengths0.max())
-        widen = levels is None and longest < _MOST_LEVELS
-        self.rules = state.make_rules(cell, end, widen)
+        if levels is None:
+            check_columns(longest, times.size)
+        self.rules = state.make_rules(cell, end, widen=levels is None)
         self.clock = state.make_clock(self.supply.draws, longest)
-        self.counts = state.make_counts(times.size, levels or min(max(_LEVELS, longest), _MOST_LEVELS))
+        self.counts = state.make_counts(times.size, levels or max(_LEVELS, longest))
         self.sums = state.make_sums(self.counts, averages)
         self.jobs = state.make_jobs(self.lengths0, times.size, _LEVELS + cell.N) if measure else None
 
@@ -290,7 +292,9 @@ class _Run:
 
     def _widen(self) -> None:
         """Double the levels of all tables: their overflow column, still empty, becomes one of them."""
-        wider = ((0, 0), (0, self.counts.arrivals.shape[1]))
+        more = self.counts.arrivals.shape[1]
+        check_columns(2 * more, self.times.size)
+        wider = ((0, 0), (0, more))
         arrivals, departures = (np.pad(table, wider) for table in self.counts[:2])
         self.counts = self.counts._replace(arrivals=arrivals, departures=departures)
         if self.sums is not None:
@@ -365,10 +369,17 @@ def _check_size(cell: Cell, times: Floats, snapshots: int, measure: bool) -> Non
     if cell.method == "servers":
         size = cell.N * (_SERVER + _SNAPSHOT * snapshots + _MEASURED * measure)
         check_memory("N", cell.N, size, 'take fewer servers, or method = "lumped" for exponential service')
-    jobs = cell.lam * cell.N * end
-    if jobs > _MOST_ARRIVALS:
+    jobs = cell.N * float(cell.mean_arrivals(times[-1:])[0])
+    if jobs > _MOST_STEPS:
         raise ValueError(
-            f"times must end before {_MOST_ARRIVALS:.0e} jobs have arrived, got {end:g} with N = {cell.N} "
-            f"and lam = {cell.lam:g}: those are {jobs:.1e} jobs, or {jobs * _JOB_DAYS:.1e} days, and float64 "
-            "would no longer tell their times apart"
+            f"times must end before {_MOST_STEPS:.0e} jobs have arrived, got {end:g} with N = {cell.N} "
+            f"and lam = {cell.lam:g}: those are {jobs:.1e} jobs, or {jobs * _STEP_DAYS:.1e} days, and "
+            "float64 would no longer tell their times apart"
+        )
+    looks = cell.N * end
+    if looks > _MOST_STEPS:
+        raise ValueError(
+            f"times must end before servers were looked at {_MOST_STEPS:.0e} times, each once in a unit of "
+            f"time, got {end:g} with N = {cell.N}: that takes {looks * _STEP_DAYS:.1e} days; take an earlier "
+            "last time"
         )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sweep.cell import Cell, Limit
 from sweep.errors import AccuracyError
 from sweep.explicit import Explicit
-from sweep.initial import LONGEST, Invariant, Lengths, Scaled
+from sweep.initial import LONGEST, Invariant, Lengths, Scaled, check_longest
+from sweep.network.corrections import LEVELS, may_be_geometric
 from sweep.network.length_biased import equilibrium_times
 from sweep.network.residuals import residual_times
 from sweep.seeds import Purpose, stream
@@ -29,8 +30,8 @@ Services = Callable[[int], Floats]
 #: Servers drawn at a time, so that memory stays modest. Another value gives other numbers, under another
 #: `NUMBERS_VERSION`.
 GROUP = 1 << 17
-#: Levels of an invariant state at first, which it has in full unless its tail is long, and then.
-_FEW, _MANY = 400, 1600
+#: Levels of an invariant state at first, which it has in full unless its tail is long.
+_FEW = 400
 #: Part of a queue by which N times a share may miss, by rounding, what decides on it.
 _SLACK = 1e-7
 
@@ -146,17 +147,32 @@ class _Stationary:
         return lengths, ages, residuals
 
     def _beyond(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Continue lengths that reach the levels held by the power of ℓ with which S_ℓ falls there."""
+        """Continue lengths that reach the levels held as S_ℓ falls there, geometrically or by a power."""
         log_S, top = self._state.log_S, self._state.levels
         at_top = lengths == top
         if top < _FEW:  # all there are, but for 1e-10
             return lengths
-        half = top // 2
+        half, rate = top // 2, _geometric_rate(self._state)
         power = (log_S[half - 1] - log_S[-1]) / math.log(top / half)
         for place in np.flatnonzero(at_top).tolist():
-            log_ratio = float(self._rng.standard_exponential()) / power
-            lengths[place] = min(LONGEST, math.floor(top * math.exp(min(log_ratio, 30.0))))
+            drop = float(self._rng.standard_exponential())
+            longer = top * math.exp(min(drop / power, 30.0)) if rate is None else top + drop / rate
+            lengths[place] = math.floor(min(LONGEST, longer))
         return lengths
+
+
+def _geometric_rate(state: InvariantState) -> float | None:
+    """Return by how much log S_ℓ falls a level at the levels held, None if by a power of ℓ rather.
+
+    Of the drops over the third and the last quarter of the levels, the second is as large as the first where
+    S_ℓ is geometric, and log(4/3)/log(3/2) = .71 of it for any power.
+    """
+    if not may_be_geometric(state.limit):
+        return None
+    top = state.levels
+    half, middle, last = state.log_S[[top // 2 - 1, 3 * top // 4 - 1, top - 1]].tolist()
+    nearer = 0.5 * (1.0 + math.log(4.0 / 3.0) / math.log(1.5))
+    return (middle - last) / (top - 3 * top // 4) if middle - last > nearer * (half - middle) else None
 
 
 @lru_cache(maxsize=4)
@@ -167,7 +183,7 @@ def _invariant_state(limit: Limit) -> InvariantState:
     state = solve_invariant(limit)
     if state.levels >= _FEW:
         try:
-            return solve_invariant(limit, _MANY)
+            return solve_invariant(limit, LEVELS, vanishing=True)
         except AccuracyError:
             pass  # the levels that are in reach then
     return state
@@ -183,6 +199,7 @@ class _Positions:
         from sweep.diffusion.start import as_start
 
         self._start, self._root, self._N, self._rng = as_start(initial.start), math.sqrt(initial.m), N, rng
+        self._initial = initial
         self._fixed = np.array(initial.fixed)
         self._ends = None if initial.exchangeable else self._steps()
 
@@ -204,17 +221,26 @@ class _Positions:
         return self._start.draw(self._rng, more)[:size]
 
     def _whole(self, positions: Floats) -> Lengths32:
-        return np.floor(np.minimum(self._root * positions, LONGEST)).astype(np.int32)
+        lengths = self._root * positions
+        check_longest(float(lengths.max(initial=0.0)), self._initial)
+        return np.floor(lengths).astype(np.int32)
 
     def _steps(self) -> NDArray[np.int64]:
         """Return, for k = 1, 2, …, up to the longest queue, how many mid-quantiles give fewer than k jobs.
 
         F⁻¹((i + ½)/N) ≥ x where P(X_0 ≥ x) > 1 − (i + ½)/N: where N − 1 − i + ½ < N P(X_0 ≥ x).
         """
-        ends: list[int] = []
-        while not ends or ends[-1] < self._N:
-            x = np.arange(len(ends) + 1, 2 * len(ends) + 65) / self._root
-            shares = self._start.survival(np.nextafter(x, 0.0))
-            longer = np.ceil(self._N * shares - 0.5 - _SLACK)
-            ends += (self._N - np.maximum(longer, 0.0)).astype(np.int64).tolist()
-        return np.array(ends)
+        if self._shorter(LONGEST + 1, LONGEST + 2)[0] < self._N:
+            last = self._root * self._start.quantile(1.0 - 0.5 / self._N)
+            check_longest(max(last, LONGEST + 1.0), self._initial)
+        ends = self._shorter(1, 65)
+        while ends[-1] < self._N:
+            more = self._shorter(ends.size + 1, min(2 * ends.size + 65, LONGEST + 2))
+            ends = np.concatenate([ends, more])
+        return ends
+
+    def _shorter(self, first: int, end: int) -> NDArray[np.int64]:
+        """Return how many mid-quantiles give fewer than k jobs for k = first … end − 1."""
+        shares = self._start.survival(np.nextafter(np.arange(first, end) / self._root, 0.0))
+        longer = np.ceil(self._N * shares - 0.5 - _SLACK)
+        return np.asarray((self._N - np.maximum(longer, 0.0)).astype(np.int64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,8 @@ def make_bins(times: Floats) -> Bins:
     """Time bins that end at the stored times, and a last one beyond them."""
     horizon = float(times[-1])
     scale = 4 * times.size / horizon if horizon > 0.0 else 0.0
+    if not math.isfinite(scale):  # times of 1e-308 or so: no guess then
+        scale = 0.0
     # ⌊s · scale⌋ never decreases in s, rounding included: a time of an earlier bucket lies before any s here.
     bucket_of_time = (times * scale).astype(np.int64)
     guess = np.searchsorted(bucket_of_time, np.arange(bucket_of_time[-1] + 1)).astype(np.int64)
@@ -209,11 +211,6 @@ def make_counts(times: int, levels: int) -> Counts:
 def make_sums(counts: Counts, wanted: bool) -> Sums | None:
     """Tables of the shape of the counts, or None: the kernel is compiled without them then."""
     return Sums(*(np.zeros(counts.arrivals.shape) for _ in range(2))) if wanted else None
-
-
-def widened(table: Any, columns: int) -> Any:
-    """Return the same table with as many levels; its overflow column, still empty, becomes one of them."""
-    return np.pad(table, ((0, 0), (0, columns - table.shape[1])))
 
 
 def make_watch(N: int, snapshots: Floats) -> Watch | None:
