@@ -84,7 +84,8 @@ def _compared(rows: list[ConstantFit], where: str) -> Answer:
         "standard errors off"
     )
     if errors:
-        text += f"; relative errors are {100 * min(errors):.2g} to {100 * max(errors):.2g} %"
+        low, high = (float(f"{100 * error:.2g}") for error in (min(errors), max(errors)))
+        text += f"; relative errors are {low:g} to {high:g} %"
     if abs(worst.z) > far(worst.freedom):
         return Answer(text=f"{text}.", standing=Standing.DIFFERS, part=where)
     rough = bool(errors) and float(np.median(errors)) > ROUGH
