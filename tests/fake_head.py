@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+import sweep
 from sweep.engines.dashboard import Dashboard
 from sweep.engines.listing import Listing, window_name
 
@@ -115,3 +116,16 @@ def job_entry(status: str, name: str = "sweep-run-1", began: int = 1000) -> dict
         "start_time": began,
         "end_time": None,
     }
+
+
+def small_store(place: Path) -> Path:
+    """A finished store of some shards."""
+    spec = {
+        "name": "small",
+        "study": "transient",
+        "seed": 1,
+        "grid": {"N": [5, 10], "d": 2, "lam": 0.5, "G": "exponential"},
+        "run": {"horizon": 1.0, "times": 3, "levels": 2, "replicas": 3},
+    }
+    sweep.run(spec, store=place, engine="serial")
+    return place

@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 import sweep
 from sweep.cli import app
 from sweep.engines import fetch as fetching
-from sweep.engines.listing import Listing, window_name
+from sweep.engines.listing import window_name
 from sweep.errors import EngineError, MismatchError, StoreError
 from sweep.lock import StoreLock
 from sweep.shard import DamageError
 from sweep.status import store_status
-from sweep.store import Store
-from tests.fake_head import STORE, FakeHead, job_entry
+from tests.fake_head import STORE, FakeHead, small_store
 from tests.job_head import commands
 from tests.newer_numbers import newer_numbers
 
@@ -37,17 +36,7 @@ def head() -> Iterator[FakeHead]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished store of some shards."""
-    place = tmp_path_factory.mktemp("head") / "store"
-    spec = {
-        "name": "small",
-        "study": "transient",
-        "seed": 1,
-        "grid": {"N": [5, 10], "d": 2, "lam": 0.5, "G": "exponential"},
-        "run": {"horizon": 1.0, "times": 3, "levels": 2, "replicas": 3},
-    }
-    sweep.run(spec, store=place, engine="serial")
-    return place
+    return small_store(tmp_path_factory.mktemp("head") / "store")
 
 
 def same_results(one: Path, other: Path) -> bool:
@@ -254,19 +243,6 @@ def test_a_store_that_cannot_be_read_is_not_said_to_be_empty(
         fetching.fetch(head.connect(), STORE, tmp_path / "a")
 
 
-def test_a_directory_where_a_file_should_be_hides_nothing_else(store: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "store"
-    shutil.copytree(store, mine)
-    (mine / "failures" / f"{'0' * 32}.json").mkdir(parents=True)
-    listing = Listing(str(mine), tmp_path)
-    listing.write()
-    content = json.loads((tmp_path / f"{listing.name}.json").read_text())
-    assert (content["status"]["done"], content["trouble"]) == (2, "")
-    assert content["files"].keys() == {
-        path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()
-    } - {"results.nc", "checked.json"}
-
-
 def test_a_sweep_goes_on_as_long_as_someone_writes(
     head: FakeHead, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,84 +279,11 @@ def test_a_job_that_failed_before_it_made_a_store_tells_why(
         fetching.look(head.connect(), STORE)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../outside",
-        "/etc/x",
-        "shards/../../x",
-        "other/x",
-        "shards/a/b",
-        "shards",
-        "shards/",
-        "shards/a.nc",
-        "results.nc",
-        "lock",
-        ".fetched.json",
-        "store.json\n",
-        "store.json\0",
-        f"failures/{'0' * 32}.json\n",
-        f"failures/{'0' * 33}.json",
-        f"shards/{'a' * 300}-{'0' * 16}-{'0' * 32}.nc",
-        "",
-    ],
-)
-def test_a_listing_cannot_name_other_files(head: FakeHead, store: Path, tmp_path: Path, path: str) -> None:
-    head.offer(store)
-    listing = json.loads(head.files[f"{window_name(STORE)}.json"])
-    listing["files"] = {path: [1, "0" * 32]}
-    head.files[f"{window_name(STORE)}.json"] = json.dumps(listing).encode()
-    with pytest.raises(EngineError, match="which is no file of a store: is it a head of yours") as caught:
-        fetching.fetch(head.connect(), STORE, tmp_path / "a")
-    assert f"the listing of {STORE} on {head.address} has {path!r}, which is no file" in str(caught.value)
-    assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.parametrize(
-    ("changes", "entry"),
-    [
-        ({"files": {"store.json": [-1, "0" * 32]}}, "files.store.json.0"),
-        ({"files": {"store.json": ["1", "0" * 32]}}, "files.store.json.0"),
-        ({"files": {"store.json": [1, "no digest"]}}, "files.store.json.1"),
-        ({"files": {"store.json": [1]}}, "files.store.json.1"),
-        ({"files": ["store.json"]}, "files"),
-        ({"status": {"name": "x"}}, "status.cells"),
-        ({"time": 3}, "time"),
-    ],
-)
-def test_a_listing_of_the_wrong_form_is_refused_with_its_entry(
-    head: FakeHead, store: Path, tmp_path: Path, changes: dict[str, object], entry: str
-) -> None:
-    head.offer(store)
-    listing = json.loads(head.files[f"{window_name(STORE)}.json"])
-    head.files[f"{window_name(STORE)}.json"] = json.dumps({**listing, **changes}).encode()
-    with pytest.raises(EngineError, match=": is it a head of yours") as caught:
-        fetching.fetch(head.connect(), STORE, tmp_path / "a")
-    assert f"the listing of {STORE} on {head.address} is wrong, '{entry}': " in str(caught.value)
-    head.files[f"{window_name(STORE)}.json"] = b"[not JSON"
-    with pytest.raises(EngineError, match="is wrong, 'all of it': Invalid JSON"):
-        fetching.look(head.connect(), STORE)
-
-
 def test_no_more_bytes_are_taken_than_were_listed(tmp_path: Path) -> None:
     endless = itertools.chain([b"x" * 10], itertools.repeat(b"x", 3))
     with pytest.raises(DamageError, match="its bytes are not those that were listed"):
         fetching._receive(endless, tmp_path / "a" / "file", 11, "0" * 32)
     assert list(endless) == [b"x"]
-
-
-def test_every_file_of_a_store_is_listed(store: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "store"
-    shutil.copytree(store, mine)
-    (mine / "failures").mkdir(exist_ok=True)
-    (mine / "failures" / f"{'0' * 32}.json").write_text("{}")
-    expected = {path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()}
-    for foreign in ("shards/mine.nc", "failures/mine.json", "shards/.tmp-x.nc"):
-        (mine / foreign).write_text("")
-    listing = Listing(str(mine), tmp_path)
-    listing.write()
-    files = json.loads((tmp_path / f"{listing.name}.json").read_text())["files"]
-    assert set(files) == expected - {"results.nc", "checked.json"}
 
 
 def test_directories_of_others_are_left_alone(head: FakeHead, store: Path, tmp_path: Path) -> None:
@@ -418,28 +321,3 @@ def test_a_directory_is_known_by_every_spelling_of_its_store(
         fetching.fetch(head.connect(), STORE, tmp_path / "a")
     assert fetching.fetch(head.connect(), "~/it", tmp_path / "a").sent == 0
     assert fetching.fetch(head.connect(), STORE, tmp_path / "a").sent == 0
-
-
-def test_a_job_that_has_listed_nothing_yet_is_told(head: FakeHead) -> None:
-    head.answers["/api/jobs/"] = [job_entry("RUNNING")]
-    with pytest.raises(EngineError, match=r"the job has not listed /data/store yet .*: try again shortly"):
-        fetching.look(head.connect(), STORE)
-    with pytest.raises(ValueError, match="store must be an absolute path on the head"):
-        fetching.look(head.connect(), "no-job")
-
-
-def test_a_listing_outside_a_session_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="lies in no session of Ray: this is for jobs that `sweep submit`"):
-        Listing("/data/store")
-
-
-def test_a_listing_of_nothing_says_so(tmp_path: Path) -> None:
-    """Nor has a store that is being made a fault."""
-    listing = Listing(str(tmp_path / "store"), tmp_path)
-    for files in (set(), {"store.json", "spec.toml"}):
-        listing.write()
-        content = json.loads((tmp_path / f"{listing.name}.json").read_text())
-        assert (content["status"], content["trouble"], content["files"].keys()) == (None, "", files)
-        if not files:
-            Store.create(tmp_path / "store", {"seed": 1}, "")
