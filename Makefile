@@ -2,6 +2,8 @@
 PYTHON ?= python3.11
 VENV := .venv
 OUT := out
+# Some hundred processes are started here, each of which would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test run-tests check coverage lock clean
 

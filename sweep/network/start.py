@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -63,8 +63,7 @@ def servers_at_start(cell: Cell, seed: int, replica: int, services: Services) ->
     `lengths(…)` and arrays fill the first servers with the longest queues, or as given; servers of an
     invariant state are independent. A job of age a has S − a left, given S > a.
     """
-    rng = stream(seed, cell.key, replica, Purpose.INITIAL)
-    draw = _group(cell, rng)
+    draw = _group(cell, partial(stream, seed, cell.key, replica, Purpose.INITIAL))
     for first in range(0, cell.N, GROUP):
         lengths, ages, residuals = draw(first, min(GROUP, cell.N - first))
         busy = lengths > 0
@@ -96,21 +95,26 @@ def lengths_at_start(cell: Cell, seed: int, replica: int) -> NDArray[np.int64]:
 Drawn = tuple[Lengths32, Floats | None, Floats | None]
 
 
-def _group(cell: Cell, rng: np.random.Generator) -> Callable[[int, int], Drawn]:
-    """Return what draws lengths of servers, and ages and residuals of the busy ones, None if fresh."""
+def _group(cell: Cell, begin: Callable[[], np.random.Generator]) -> Callable[[int, int], Drawn]:
+    """Return what draws lengths of servers, and ages and residuals of the busy ones, None if fresh.
+
+    `begin` makes the stream, which takes longer than a small network of empty queues.
+    """
     initial = cell.initial
     if isinstance(initial, Lengths):
+        rng = None if initial.ages == "fresh" else begin()
         counts = initial.counts(cell.N)
         lengths = np.array([length for length, _ in counts[::-1]] + [0], dtype=np.int32)
         ends = np.append(np.cumsum([count for _, count in counts[::-1]], dtype=np.int64), cell.N)
 
         def of_lengths(first: int, size: int) -> Drawn:
             drawn = lengths[np.searchsorted(ends, np.arange(first, first + size), side="right")]
-            if initial.ages == "fresh":
+            if rng is None:
                 return drawn, None, None
             return drawn, *equilibrium_times(cell.G, rng, int(np.count_nonzero(drawn)))
 
         return of_lengths
+    rng = begin()
     if isinstance(initial, Explicit):
 
         def of_arrays(first: int, size: int) -> Drawn:
