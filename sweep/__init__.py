@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sweep.network.simulate import simulate as simulate
     from sweep.results import load as load
 
-__version__ = "0.2.4"
+__version__ = "0.2.5"
 
 # Public name -> module: resolved at first use, so that `import sweep` stays as fast as importing NumPy.
 _HOMES = {

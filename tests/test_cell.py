@@ -197,6 +197,19 @@ def test_streams_depend_on_seed_cell_replica_and_purpose_alone():
         assert stream(seed, cell, replica, purpose).integers(2**63, size=4).tolist() != first
 
 
+@given(
+    seed=st.integers(0, 2**200), words=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
+    replica=st.integers(0, 2**70), purpose=st.sampled_from(Purpose),
+)  # fmt: skip
+def test_a_stream_is_that_of_numpys_seed_sequence_with_a_spawn_key(
+    seed: int, words: list[int], replica: int, purpose: Purpose
+) -> None:
+    sequence = np.random.SeedSequence(seed, spawn_key=(*words, replica, int(purpose)))
+    key = "".join(f"{word:08x}" for word in words)
+    found = stream(seed, key, replica, purpose).bit_generator
+    assert found.state == np.random.PCG64(sequence).state
+
+
 @pytest.mark.parametrize(
     ("ell", "exchangeable", "changed"), [(20, True, True), (2, True, False), (20, False, False)]
 )

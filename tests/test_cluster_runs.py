@@ -12,7 +12,7 @@ pytestmark = pytest.mark.alone
 
 #: Trials, which one cluster serves one after the other; their sizes here, by name they are run larger.
 TRIALS = ["nodes", "kills", "poison"]
-SIZES = ["--replicas", "120", "--kills", "4"]
+SIZES = ["--replicas", "60", "--kills", "4"]
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ from tests.pages import BOOK, COOKBOOK, starting, write_specs
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-#: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work, as
-#: much happens during a job.
+#: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work for a
+#: worker, as much happens during a job.
 SPEC = """
 name = "cluster"
 study = "equilibrium"
@@ -92,7 +92,7 @@ class LineCutError(Exception):
 
 def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: Path, open_head: Head) -> None:
     token, store, here = secrets.token_hex(32), tmp_path / "store", tmp_path / "here"
-    spec = write_spec(tmp_path, 700)
+    spec = write_spec(tmp_path, 350)
     with Head(token) as first:
         head = first.dashboard()
         assert not head.open
@@ -101,20 +101,20 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
             pytest.raises(EngineError, match="does not accept the token"),
         ):
             jobs.jobs(stranger)
-        started = jobs.submit(head, spec, store=str(store))
+        started = jobs.submit(head, spec, store=str(store), workers=1)
         with pytest.raises(EngineError, match=f"job {started.job} is at work on {store}: wait for it, or"):
-            jobs.submit(head, spec, store=str(store))
+            jobs.submit(head, spec, store=str(store), workers=1)
         assert wait_for(lambda: has_progressed(store, 0), 180.0), jobs.logs(head, started.job)
         assert jobs.cancel(head, started.job).status == "STOPPED"
         before = store_status(store)
-        assert 0 < before.replicas < before.wanted == 1400
+        assert 0 < before.replicas < before.wanted == 700
         assert np.isfinite(sweep.load(store)["equilibrium"].longest).sum() == before.replicas
         window = fetching.look(head, str(store))
         assert window.job is not None
         assert (window.job.status, window.status and window.status.replicas) == ("STOPPED", before.replicas)
         fetching.fetch(head, str(store), here)
 
-        again = jobs.submit(head, spec, store=str(store))
+        again = jobs.submit(head, spec, store=str(store), workers=1)
         assert wait_for(lambda: has_progressed(store, before.replicas), 180.0), jobs.logs(head, again.job)
         first.kill()
     left = store_status(store)
@@ -127,7 +127,7 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
 
     head = open_head.dashboard()
     assert jobs.find(head, str(store)) is None
-    job = jobs.submit(head, spec, store=str(store)).job
+    job = jobs.submit(head, spec, store=str(store), workers=1).job
     there = tmp_path / "there"
 
     def cut(done: int, total: int) -> None:
@@ -142,7 +142,7 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
     assert jobs.wait(head, job, 300.0).status == "SUCCEEDED", jobs.logs(head, job)
     told = [line for line in jobs.follow(head, job) if line.startswith("2 of 2 cells done")]
     assert len(told) == 1
-    assert f"; {1400 - left.replicas} replicas computed" in told[0]
+    assert f"; {700 - left.replicas} replicas computed" in told[0]
     done = fetching.fetch(head, str(store), there)
     assert 0 < done.sent < done.files
     assert present.stat().st_ino == was

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,10 @@ from sweep.seeds import Purpose, stream
 
 Floats = NDArray[np.float64]
 
+#: Sums are modulo 2⁶⁴, of which kernels warn when not compiled.
+_modular: Callable[[], AbstractContextManager[None]] = (
+    nullcontext if hasattr(random_kernels.deal, "py_func") else partial(np.errstate, over="ignore")
+)
 #: Most numbers drawn ahead where NumPy draws them, and where kernels do: few enough to stay in the second and
 #: in the first cache. Results do not depend on it.
 BLOCK, SMALL_BLOCK = 1 << 14, 1 << 10
@@ -38,10 +43,10 @@ _NOBODY = state.Source(
 
 def make_source(rng: np.random.Generator, words: int = _WORDS) -> state.Source:
     """Return a source of words from `LANES` SFC64 generators that `rng` seeds, dealt `words` at a time."""
-    seeds = rng.bit_generator.random_raw(3 * LANES).reshape(3, LANES)
-    lanes = np.concatenate([seeds, np.ones((1, LANES), dtype=np.uint64)])
+    lanes = np.ones((4, LANES), dtype=np.uint64)
+    lanes[:3] = rng.bit_generator.random_raw(3 * LANES).reshape(3, LANES)
     room = np.empty(math.ceil(words / LANES) * LANES, dtype=np.uint64)
-    with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴, of which kernels warn when not compiled
+    with _modular():
         random_kernels.fill_words(lanes, np.empty(_MIXING * LANES, dtype=np.uint64))
     return state.Source(state=lanes, words=room, used=np.array([room.size]))
 
@@ -55,7 +60,7 @@ class Words:
     def draw(self, size: int) -> NDArray[np.uint64]:
         """Return the next `size` words."""
         words = np.empty(size, dtype=np.uint64)
-        with np.errstate(over="ignore"):
+        with _modular():
             random_kernels.deal(self._source, words)
         return words
 
@@ -79,7 +84,7 @@ def _gamma(shape: float, source: state.Source, boosts: state.Source) -> Callable
     law, layers = gamma_law(shape), normal_layers()
 
     def fill(times: Floats) -> None:
-        with np.errstate(over="ignore"):
+        with _modular():
             if shape < 1.0:
                 random_kernels.next_exponentials(boosts, times)
             gamma_times(source, layers, law, times)
@@ -89,7 +94,7 @@ def _gamma(shape: float, source: state.Source, boosts: state.Source) -> Callable
 
 def _exponential(source: state.Source) -> Callable[[Floats], None]:
     def fill(times: Floats) -> None:
-        with np.errstate(over="ignore"):
+        with _modular():
             random_kernels.next_exponentials(source, times)
 
     return fill
@@ -176,7 +181,7 @@ class Supply:
 
     def _route(self, rows: int) -> None:
         """Fill the last rows of targets, with more room for words where one arrival takes too many."""
-        with np.errstate(over="ignore"):
+        with _modular():
             while random_kernels.route_on(self.routing, self.draws, rows):
                 rows = int(self.routing.used[1])
                 self.routing = _with_room(self.routing)

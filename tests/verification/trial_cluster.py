@@ -58,7 +58,7 @@ def pause_and_run_replicas(
     from sweep.work import run_replicas as simulate
 
     if not hurry().exists():
-        time.sleep(0.3)
+        time.sleep(0.6)
     return simulate(payload, shared)
 
 
