@@ -34,7 +34,7 @@ check: install
 
 coverage: install
 	$(VENV)/bin/coverage erase
-	$(VENV)/bin/coverage run -m pytest
+	$(VENV)/bin/coverage run -m tests
 	$(VENV)/bin/coverage combine --quiet
 	$(VENV)/bin/coverage report
 
