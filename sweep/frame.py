@@ -36,9 +36,10 @@ def read_frame(root: Path, *, mixing: bool) -> tuple[dict[str, Any], list[int]]:
         found, stated, frame = content["format"], content["numbers_version"], dict(content["frame"])
         numbers = [int(number) for number in (stated if isinstance(stated, list) else [stated])]
     except (OSError, ValueError, KeyError, TypeError) as error:
+        absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        why = f"it has no {FRAME_FILE}" if absent else f"{type(error).__name__} in {FRAME_FILE}"
         raise MismatchError(
-            f"{root} is not a sweep store ({type(error).__name__} in {FRAME_FILE}): "
-            "give the directory named as --store of `sweep run`"
+            f"{root} is not a sweep store ({why}): give the directory named as --store of `sweep run`"
         ) from error
     if found != FORMAT:
         raise StoreError(

@@ -106,8 +106,9 @@ def fetch(
 
     with _connect(address, warn=False) as dashboard:
         done = fetch_store(dashboard, _path(name), to, _reporter())
+    others = ", the others were here" if done.sent < done.files else ""
     out.print(
-        f"{done.sent} of {done.files} files sent ({done.bytes / 1e6:.1f} MB), the others were here",
+        f"{done.sent} of {done.files} files sent ({done.bytes / 1e6:.1f} MB){others}",
         soft_wrap=True,
     )
     out.print("nothing is stored yet" if done.results is None else f"results: {done.results}", soft_wrap=True)

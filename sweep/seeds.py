@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -55,6 +56,11 @@ def stream(seed: int, key: str, replica: int, purpose: Purpose) -> np.random.Gen
     purpose
         Which of the replica's streams.
 
+    Raises
+    ------
+    ValueError
+        A negative seed or replica.
+
     Examples
     --------
     >>> key = digest("N=10 d=2")
@@ -63,7 +69,7 @@ def stream(seed: int, key: str, replica: int, purpose: Purpose) -> np.random.Gen
     True
     """
     root = _words(seed)
-    root += [0] * (4 - len(root))  # as many as the pool has, before a spawn key
+    root += [0] * (4 - len(root))  # as SeedSequence fills up a seed before a spawn key
     words = [int(key[i : i + 8], 16) for i in range(0, 32, 8)]
     # SeedSequence(seed, spawn_key=(*words, replica, purpose)) is the same, and takes twice the time.
     entropy = np.array([*root, *words, *_words(replica), purpose], dtype=np.uint32)
@@ -71,7 +77,10 @@ def stream(seed: int, key: str, replica: int, purpose: Purpose) -> np.random.Gen
 
 
 def _words(number: int) -> list[int]:
-    """Return a number ≥ 0 in base 2³², the least digit first."""
+    """Return a number ≥ 0 in base 2³², the least digit first; ValueError if it is below 0."""
+    number = operator.index(number)
+    if number < 0:
+        raise ValueError(f"seed and replica must be at least 0, got {number}")
     words = [number & 0xFFFFFFFF]
     while number := number >> 32:
         words.append(number & 0xFFFFFFFF)

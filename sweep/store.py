@@ -119,10 +119,13 @@ class Store:
         Raises
         ------
         StoreError
-            It is a file (a `MismatchError`), or holds other files.
+            It is or lies in a file (a `MismatchError`), or holds other files.
         """
-        if path.exists() and not path.is_dir():
-            raise MismatchError(f"--store must be a directory, got the file {path}: give another --store")
+        for place in (path, *path.parents):
+            if place.exists() and not place.is_dir():
+                raise MismatchError(
+                    f"--store must be a directory, got the file {place}: give another --store"
+                )
         # Another first run may be making the same store at this moment.
         own = {LOCK_FILE, FRAME_FILE, SPEC_FILE, LAYOUT_FILE, CHECKED_FILE, "shards", "failures"}
         if path.exists() and any(name not in own and name[0] != "." for name in os.listdir(path)):

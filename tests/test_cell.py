@@ -210,6 +210,14 @@ def test_a_stream_is_that_of_numpys_seed_sequence_with_a_spawn_key(
     assert found.state == np.random.PCG64(sequence).state
 
 
+def test_a_stream_takes_any_integer_from_0_on():
+    drawn = [stream(number, digest("a"), number, Purpose.ROUTING).random() for number in (7, np.int8(7))]
+    assert drawn[0] == drawn[1]
+    for seed, replica in [(-1, 0), (0, np.int64(-1))]:
+        with pytest.raises(ValueError, match="seed and replica must be at least 0, got -1"):
+            stream(seed, digest("a"), replica, Purpose.ROUTING)
+
+
 @pytest.mark.parametrize(
     ("ell", "exchangeable", "changed"), [(20, True, True), (2, True, False), (20, False, False)]
 )

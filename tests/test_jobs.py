@@ -27,7 +27,7 @@ from tests.pages import BOOK, COOKBOOK, starting, write_specs
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 #: Of a study and a law whose kernels compile quickly, which every head does anew; with seconds of work for a
-#: worker, as much happens during a job.
+#: worker, so that a job lasts long enough to be cancelled.
 SPEC = """
 name = "cluster"
 study = "equilibrium"
@@ -101,9 +101,9 @@ def test_a_sweep_survives_a_cancelled_job_a_lost_head_and_a_cut_line(tmp_path: P
             pytest.raises(EngineError, match="does not accept the token"),
         ):
             jobs.jobs(stranger)
-        started = jobs.submit(head, spec, store=str(store), workers=1)
+        started = jobs.submit(head, spec, store=str(store))
         with pytest.raises(EngineError, match=f"job {started.job} is at work on {store}: wait for it, or"):
-            jobs.submit(head, spec, store=str(store), workers=1)
+            jobs.submit(head, spec, store=str(store))
         assert wait_for(lambda: has_progressed(store, 0), 180.0), jobs.logs(head, started.job)
         assert jobs.cancel(head, started.job).status == "STOPPED"
         before = store_status(store)
@@ -176,6 +176,7 @@ def test_an_open_cluster_is_used_by_the_commands_of_the_cookbook_with_a_warning(
     assert "mine: 6 of 6 cells done, 96 of 96 replicas" in said["status"].stdout
     assert "is SUCCEEDED" in said["status"].stdout
     store, place = "~/stores/mine", head.folder / "stores" / "mine"
+    assert "MB)\n" in said["fetch"].stdout  # all files were sent, and no others were here
     assert bits(tmp_path / "out" / "fetched") == bits(place)
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", head.address)
     cancelled = run.invoke(commands(), ["cancel", store])

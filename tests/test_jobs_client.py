@@ -19,7 +19,7 @@ from sweep.disk import write_file
 from sweep.doctor import FAULT, OK, Finding
 from sweep.engines import ask as asking
 from sweep.engines import job_main, jobs, listing
-from sweep.engines.checkup import compare_nodes
+from sweep.engines.checkup import check_cluster, compare_nodes
 from sweep.engines.dashboard import Dashboard, UnreachableError
 from sweep.engines.listing import Listing
 from sweep.engines.serial import SerialEngine
@@ -222,6 +222,14 @@ def test_a_log_is_followed_line_by_line(head: FakeHead, monkeypatch: pytest.Monk
     assert list(jobs.follow(head.connect(), "j", 0.0)) == ["a", "bc", "d"]
     assert jobs.spoken('sweep-job: {"begun": true}') is None
     assert jobs.spoken('sweep-job: {"fail') is None
+
+
+def test_of_a_head_that_has_no_node_yet_one_is_told_to_wait(head: FakeHead) -> None:
+    head.answers["/api/version"] = {"ray_version": "2.60.0"}
+    head.answers["/api/v0/nodes"] = {"data": {"result": {"result": []}}}
+    nodes = next(finding for finding in check_cluster(head.connect()) if finding.name == "nodes")
+    assert (nodes.level, nodes.text) == (FAULT, "0 of 0 alive, 0 CPUs")
+    assert nodes.cure.endswith("a head that was just started has its own some seconds later")
 
 
 def test_nodes_that_differ_are_found() -> None:

@@ -240,7 +240,10 @@ def test_what_was_stored_at_the_very_moment_of_an_interrupt_is_among_the_results
     assert np.isfinite(sweep.load(tmp_path / "store")["network"].S_sup).all()
 
 
-def test_a_store_that_is_a_file_is_bad_input(tmp_path):
+def test_a_store_that_is_or_lies_in_a_file_is_bad_input(tmp_path):
     file = toml(tmp_path)
-    with pytest.raises(MismatchError, match=r"--store must be a directory, got the file .*: give another"):
-        run(file, store=file, engine="serial")
+    for store in (file, file / "store", file / "a" / "store"):
+        with pytest.raises(
+            MismatchError, match=rf"--store must be a directory, got the file {file}: give an"
+        ):
+            run(file, store=store, engine="serial")

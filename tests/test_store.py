@@ -39,7 +39,7 @@ def test_a_store_opens_as_it_was_made(store):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, r"is not a sweep store \(FileNotFoundError in store.json\): give the directory"),
+        (None, r"is not a sweep store \(it has no store.json\): give the directory"),
         ("{", r"is not a sweep store \(JSONDecodeError"),
         ("[]", r"is not a sweep store \(TypeError"),
         ('{"format": 1}', r"is not a sweep store \(KeyError"),

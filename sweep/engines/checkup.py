@@ -33,7 +33,8 @@ def check_cluster(dashboard: Dashboard) -> Iterator[Finding]:
     alive = [node for node in nodes if node["state"] == "ALIVE"]
     count = sum(node["resources_total"].get("CPU", 0) for node in alive)
     text = f"{len(alive)} of {len(nodes)} alive, {count:.0f} CPUs"
-    yield Finding("nodes", OK, text) if count else Finding("nodes", FAULT, text, "add nodes that have CPUs")
+    cure = "add nodes that have CPUs; a head that was just started has its own some seconds later"
+    yield Finding("nodes", OK, text) if count else Finding("nodes", FAULT, text, cure)
     for job in jobs.jobs(dashboard):
         if job.going:
             yield Finding(f"job {job.id}", OK, f"{job.status} on {job.store}")

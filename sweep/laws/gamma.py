@@ -45,9 +45,8 @@ class _GammaLaw(Law):
         values, deep = np.empty_like(x), survival < _DEEP
         near = np.where(deep, 0.0, -lower_gamma(shape, shape * x))
         values[~deep] = elementwise(math.log1p, near[~deep])
-        values[deep] = elementwise(
-            lambda age: _log_mass(shape, age) - math.log(_fraction(shape, age)[0]), x[deep]
-        )
+        values[deep] = elementwise(lambda age: _log_mass(shape, age), x[deep])
+        values[deep] -= elementwise(math.log, _fraction(shape, x[deep])[0])
         return values
 
     def _density(self, x: FloatArray) -> FloatArray:
@@ -75,7 +74,7 @@ class _GammaLaw(Law):
         values, deep = np.empty_like(x), survival < _DEEP
         near = x[~deep]
         values[~deep] = upper_gamma(shape + 1.0, shape * near) - near * survival[~deep]
-        values[deep] = elementwise(lambda age: _deep_tail(shape, age), x[deep])
+        values[deep] = _deep_tail(shape, x[deep])
         return values
 
     def _transform(self, s: FloatArray) -> FloatArray:
@@ -141,20 +140,21 @@ def _log_mass(shape: float, age: float) -> float:
     return 0.5 * math.log(shape / (2.0 * math.pi)) - stirling - shape * (excess - log_age)
 
 
-def _fraction(shape: float, age: float) -> tuple[float, float]:
+def _fraction(shape: float, age: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return 1/C = z + 1 − k − r and r of Legendre's continued fraction Γ(k, z) = z^k e^{−z} C, z = kx.
 
     r = (1−k)/(z + 3 − k − 2(2−k)/(z + 5 − k − …)), from the bottom up; z lies well above k.
     """
     z = shape * age
     depth = 30 + math.ceil(20.0 * math.sqrt(shape + 1.0))
-    below = 0.0
+    below = np.zeros_like(z)
     for j in range(depth, 0, -1):
         below = -j * (j - shape) / (z + 2.0 * j + 1.0 - shape + below)
     return z + 1.0 - shape + below, -below
 
 
-def _deep_tail(shape: float, age: float) -> float:
+def _deep_tail(shape: float, age: FloatArray) -> FloatArray:
     """∫_x^∞ Ḡ = (z^k e^{−z}/Γ(k)) C (1 − r)/k, since Γ(k+1, z) − zΓ(k, z) = z^k e^{−z} (1 − (z − k) C)."""
     inverse, r = _fraction(shape, age)
-    return math.exp(_log_mass(shape, age)) * (1.0 - r) / (inverse * shape)
+    mass = elementwise(lambda one: math.exp(_log_mass(shape, one)), age)
+    return mass * (1.0 - r) / (inverse * shape)

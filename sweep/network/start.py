@@ -98,7 +98,7 @@ Drawn = tuple[Lengths32, Floats | None, Floats | None]
 def _group(cell: Cell, begin: Callable[[], np.random.Generator]) -> Callable[[int, int], Drawn]:
     """Return what draws lengths of servers, and ages and residuals of the busy ones, None if fresh.
 
-    `begin` makes the stream, which takes longer than a small network of empty queues.
+    `begin` makes the stream, and is called only where something is drawn.
     """
     initial = cell.initial
     if isinstance(initial, Lengths):

@@ -18,7 +18,7 @@ from sweep.seeds import Purpose, stream
 
 Floats = NDArray[np.float64]
 
-#: Sums are modulo 2⁶⁴, of which kernels warn when not compiled.
+#: Goes around kernels whose sums are modulo 2⁶⁴, of which NumPy warns where they are not compiled.
 _modular: Callable[[], AbstractContextManager[None]] = (
     nullcontext if hasattr(random_kernels.deal, "py_func") else partial(np.errstate, over="ignore")
 )
