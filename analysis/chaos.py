@@ -126,7 +126,7 @@ class ChaosFit:
         if self.p_zero > SIGNIFICANT:
             return f"independent within error at every N (p = {self.p_zero:.2g})"
         if self.least_n < FEWEST:
-            return f"perhaps dependent: its p can be trusted with {FEWEST} or more replicas at each N alone"
+            return f"perhaps dependent: with fewer than {FEWEST} replicas at an N its p cannot be trusted"
         if self.signal >= SEEN:
             return "dependent, but two N tell no exponent with its correction: add values of N"
         return "dependent, but too noisy at some N for an exponent: add replicas"

@@ -31,7 +31,8 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
         "The difference between the joint law of two queues' lengths and the product of their laws is "
         "estimated without bias, entry by entry, from all queues by exchangeability; its Frobenius norm "
         f"is fitted with a N^p (1 + b/N) at N ≥ {LEAST_N}. Expected is p = −1; with one choice and Poisson "
-        "arrivals queues that start independently remain so at every N."
+        "arrivals queues that start independently remain so at every N. “Independent within error” means "
+        f"that the p-value of independence exceeds {SIGNIFICANT:g}, not 0.05, as a table tests many rows."
     )
     measured = measure_chaos(tree)
     fits = fit_chaos(measured)
@@ -41,12 +42,12 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     split = _split_at_random(tree)
     draft.answers += [_judged(row, row.d == 1 and split) for row in rows]
     draft.shorten("Dependence falls like 1/N, or is not there, in {agree} of {rows} rows.")
-    shown = "N times the covariance of two lengths with fits a + b/N, where 0 is independence"
+    shown = f"{_signed(measured)} with fits a + b/N, where 0 is independence"
     panels = "A plot against N: N times a covariance. "
     if any(map(has_norm, rows)):
         shown = (
-            "norm of joint law minus product against N, with fits a/N + b/N² and a line of slope −1 (left), "
-            f"and {shown} (right); an exponent in the legend is p of a N^p (1 + b/N)"
+            "first the norm of joint law minus product against N, with fits a/N + b/N² and a line of slope "
+            f"−1, then {shown}; an exponent in the legend is p of a N^p (1 + b/N)"
         )
         panels = (
             "Two plots against N: the norm of joint law minus product on logarithmic axes, and N times a "
@@ -75,6 +76,17 @@ def independence(tree: xr.DataTree, draft: Draft) -> None:
     ]
     caption = f"Joint law of two queues minus product, {measured.attrs['source']}."
     draft.grids.append(Grid(caption=caption, header=header, rows=cells))
+
+
+def _signed(measured: xr.Dataset) -> str:
+    """Name what the figure draws N times, with the symbols on its axis."""
+    if "queue_covariance" not in measured:
+        return "N times joint law minus product for the first event"
+    top = int(measured.level.values[-1])
+    return (
+        "N times the covariance of X¹ and X², the lengths of two tagged queues, each cut at "
+        f"{top} (X ∧ {top} is the smaller of X and {top}),"
+    )
 
 
 def _split_at_random(tree: xr.DataTree) -> bool:

@@ -48,7 +48,7 @@ def test_unresolved_rows_say_what_is_missing() -> None:
     assert two.verdict == "dependent, but two N tell no exponent with its correction: add values of N"
     assert not math.isnan(two.power)
     few = next(chaos_table(fit_chaos(measure_chaos(urns(inverse, 120)))))
-    assert few.verdict == "perhaps dependent: its p can be trusted with 500 or more replicas at each N alone"
+    assert few.verdict == "perhaps dependent: with fewer than 500 replicas at an N its p cannot be trusted"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from analysis.equilibrium_figures import equilibrium_figure
 from analysis.figures import rate_figure
 from analysis.fluctuation_figures import constants_figure
 from analysis.heavy_traffic_figures import heavy_traffic_figure
-from analysis.report_pictures import images_of
+from analysis.report_pictures import _lines, images_of
 from analysis.tagged import measure_chaos
 from analysis.tail_figures import tail_figure
 from tests.tail_samples import exponential_tail
@@ -156,6 +157,49 @@ def test_parts_for_narrow_screens_are_narrow(make: Callable[[Sequence[str]], Fig
         picture = base64.b64decode(panel.partition(",")[2]).decode()
         width = float(re.search(r'width="([\d.]+)pt"', picture)[1]) / 72.0  # type: ignore[index]
         assert width <= 6.0
+
+
+@pytest.mark.parametrize("laws", [SHORT, LONG])
+@pytest.mark.parametrize("make", FIGURES)
+def test_parts_for_narrow_screens_have_the_title_of_the_figure(
+    make: Callable[[Sequence[str]], Figure], laws: Sequence[str]
+) -> None:
+    """Every plot has the whole title above it, in lines none of which is cut at an edge, and two labels."""
+    figure = make(laws)
+    title = figure.get_suptitle().split()
+    plots = [axes for axes in figure.axes if axes.axison]
+    for panel in images_of(figure).panels[: len(plots)]:
+        picture = base64.b64decode(panel.partition(",")[2]).decode()
+        found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)
+        assert found is not None
+        width, height = map(float, found.groups())
+        drawn = re.findall(r"<!-- (.*?) -->\s*<g [^>]*?transform=\"translate\(([-\d.]+) ([-\d.]+)\)", picture)
+        text = " ".join(words for words, _, _ in drawn)
+        assert "".join(title) in html.unescape(text).replace(" ", "")
+        assert all(0 <= float(x) <= width and 0 <= float(y) <= height for _, x, y in drawn)
+    assert [axes.get_ylabel() for axes in figure.axes] == [axes.get_ylabel() for axes in make(laws).axes]
+
+
+@pytest.mark.parametrize("make", FIGURES)
+def test_parts_for_narrow_screens_have_labels_on_both_axes(make: Callable[[Sequence[str]], Figure]) -> None:
+    figure = make(SHORT)
+    plots = [axes for axes in figure.axes if axes.axison]
+    ordinates = {axes.get_ylabel() for axes in plots} - {""}
+    for axes, panel in zip(plots, images_of(figure).panels, strict=False):
+        picture = base64.b64decode(panel.partition(",")[2]).decode()
+        drawn = re.findall("<!-- (.*?) -->", html.unescape(picture))
+        assert axes.get_xlabel() in drawn
+        assert ordinates & set(drawn)
+
+
+@pytest.mark.parametrize("width", [0.7, 1.0, 2.0, 9.0])
+def test_lines_of_a_title_are_no_wider_than_its_panel(width: float) -> None:
+    for title in (*LONG, "d = 2, λ = 0.85, hyperexponential(scv=10), S at t = 5"):
+        plain = title.replace("$", r"\$")
+        lines = _lines(plain, width, 9.0)
+        assert all(text_width(line, 9.0) <= width for line in lines)
+        assert "".join(lines).replace(" ", "") == plain.replace(" ", "")
+        assert not [line for line in lines if line.endswith((" =", "\\"))]
 
 
 @pytest.mark.parametrize("room", [0.001, 0.05, 0.1, 0.15, 0.2])

@@ -252,7 +252,10 @@ def test_what_was_asked_for_has_every_case_and_laws_as_tables_name_them(tmp_path
     tree.to_netcdf(tmp_path / "mine.nc")
     text = report(tmp_path / "mine.nc").read_text(encoding="utf-8")
     assert "phase_type(<wbr>alpha=[1, 0], T=" in text
-    assert "Not asked of this sweep. To ask takes a new store: " in text
+    assert (
+        "Not asked of this sweep. Asking it needs a new store: in an existing one only the values of the "
+        "axes, the replicas,\nthe name and the precision targets may change."
+    ) in text
 
 
 @pytest.mark.slow
@@ -275,9 +278,12 @@ def test_a_figure_of_one_part_has_no_panels_and_one_of_more_has_its_legend_as_we
     for axes in double.subplots(1, 2):
         axes.plot([0, 1], [0, 1], label="line")
     double.legend(ncols=2)
-    visible = [axes.get_visible() for axes in double.axes]
+    double.suptitle("λ = 0.85")
+    double.axes[0].set_ylabel("share")
+    visible = [part.get_visible() for part in (*double.axes, *double.texts)]
     assert len(images_of(double).panels) == 3
-    assert [axes.get_visible() for axes in double.axes] == visible
+    assert [part.get_visible() for part in (*double.axes, *double.texts)] == visible
+    assert [axes.get_ylabel() for axes in double.axes] == ["share", ""]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e5))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis.chaos import FITTED, ChaosFit
+from analysis.chaos import FEWEST, FITTED, ChaosFit
+from analysis.evidence import SIGNIFICANT
 from analysis.report import TOPICS
 from analysis.report_chaos import _judged, _split_at_random
 from analysis.report_page import (
@@ -197,6 +201,28 @@ def test_a_single_case_is_in_the_answers_the_table_and_the_figure_of_chaos() -> 
     assert labels[1] == "d = 3: no fit"
     assert "with fits a/N + b/N² and a line of slope −1" in picture.caption
     assert "with fits a + b/N" in picture.caption
+    # Parts lie beside one another on wide screens alone.
+    assert not {"left", "right"} & set(re.findall(r"\w+", picture.caption))
+
+
+@pytest.mark.parametrize("law", [inverse, lambda _: 1e-9])
+def test_the_figure_of_chaos_explains_the_label_of_its_axis(law: Callable[[int], float]) -> None:
+    section = answered(TOPICS["transient"][3], urns(law, 1000))
+    (picture,) = section.pictures
+    labels = [axes.get_ylabel() for axes in picture.figure.axes]
+    assert r"$N\ \mathrm{Cov}(X^1\wedge 3,\ X^2\wedge 3)$" in labels
+    assert "X¹ and X², the lengths of two tagged queues, each cut at 3 (X ∧ 3 is the sm" in picture.caption
+
+
+def test_the_threshold_of_independence_is_stated_where_it_is_used() -> None:
+    section = answered(TOPICS["transient"][3], urns(inverse, 1000))
+    words = f"“Independent within error” means that the p-value of independence exceeds {SIGNIFICANT:g}"
+    assert words in section.method
+    page = (Path(__file__).parents[1] / "docs" / "chaos.md").read_text(encoding="utf-8")
+    assert f"“Independent within error” means p(0) > {SIGNIFICANT:g}" in page
+    assert f"with fewer than {FEWEST} replicas at an N" in page
+    assert _judged(chaos(p_zero=1.1 * SIGNIFICANT), independent=True).text.startswith("independent within")
+    assert _judged(chaos(p_zero=0.9 * SIGNIFICANT), independent=True).text.startswith("dependent")
 
 
 def test_a_single_case_is_in_the_answers_the_table_and_the_figure_of_the_errors() -> None:
@@ -259,7 +285,7 @@ def test_without_a_norm_chaos_has_one_plot_and_says_so() -> None:
     assert [axes.get_ylabel()[:2] for axes in without.figure.axes if axes.axison] == ["$N"]
     assert [axes.get_ylabel()[:2] for axes in with_norm.figure.axes if axes.axison] == ["Fr", "$N"]
     assert "norm" not in without.caption
-    assert "slope −1 (left)" in with_norm.caption
+    assert "first the norm of joint law minus product" in with_norm.caption
     assert without.alternative.startswith("A plot against N: N times a covariance. d = 2, ")
 
 
